@@ -90,7 +90,8 @@ def lane_lines(batch: str, lane: models.BreakerLane) -> list[str]:
         lines.append("  probe: the next rollout is admitted")
     elif lane.probe_at is not None:
         lines.append(f"  probe: the next rollout from {moment(lane.probe_at)} UTC on is admitted")
-    lines.append(f"  fix the cause, then: truezero breaker reset {shlex.quote(batch)}")
+    if lane.phase == "open" or lane.canary is not None:
+        lines.append(f"  fix the cause, then: truezero breaker reset {shlex.quote(batch)}")
     return lines
 
 
