@@ -420,7 +420,7 @@ def _unearned(
 #
 # Most of the work was done by models outside the registered ones.
 #
-# A harness calls small models for titles and summaries; they write less than the one under test.
+# A harness calls small models for titles and summaries; healthy agents of two come near half.
 
 
 OTHER_MODELS = "other_models"
@@ -428,7 +428,7 @@ _TOOLS = attrgetter("tool_calls")
 
 
 def other_models(measured: Measurement) -> CheckResult | None:
-    """Find that over half of the tool calls, or of the output, came from outside the registered.
+    """Find that over three quarters of the tool calls or the output came from other models.
 
     Levels: `suspect`.
 
@@ -444,7 +444,7 @@ def other_models(measured: Measurement) -> CheckResult | None:
     coverage = Coverage(looked=answers, of=answers)
     tools, of_tools = _summed(outside, _TOOLS), _summed(measured.answers, _TOOLS)
     tokens, of_tokens = _summed(outside, output_tokens), _summed(measured.answers, output_tokens)
-    if 2 * tools <= of_tools and 2 * tokens <= of_tokens:
+    if 4 * tools <= 3 * of_tools and 4 * tokens <= 3 * of_tokens:
         return CheckResult(coverage=coverage)
     names = sorted({x.answered_model or x.model or x.upstream for x in outside})
     return CheckResult.found(

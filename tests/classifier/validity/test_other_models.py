@@ -23,9 +23,9 @@ def test_eight_calls_with_tools_to_another_model_beside_one_to_the_registered() 
 
 
 def test_most_of_the_output_is_enough() -> None:
-    written = [call(output=10), call("200@o3", output=11, tool_calls=0)]
+    written = [call(output=10), call("200@o3", output=31, tool_calls=0)]
     assert level(CHECK, record(written, **BOUND)) == "suspect"
-    less = [call(output=11), call("200@o3", output=11, tool_calls=0)]
+    less = [call(output=10), call("200@o3", output=30, tool_calls=0)]
     assert level(CHECK, record(less, **BOUND)) is None
 
 
