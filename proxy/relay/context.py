@@ -157,8 +157,8 @@ class LiveCalls:
 
         Called as others are turned away.
         """
-        self._shared = most
-        self._most_of_one = min(self._per_rollout, max(1, most // 4))
+        self._shared = float(most)
+        self._most_of_one = min(self._per_rollout, float(max(1, most // 4)))
 
     def _refuse(self, rollout_id: str, own: int) -> NoReturn:
         most = int(self._total)
