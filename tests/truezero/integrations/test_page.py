@@ -47,7 +47,9 @@ def test_the_page_on_identity_names_the_versions_that_make_integrations_runs() -
             re.MULTILINE,
         )
     }
-    rows = re.findall(r"^\| \[.+\]\(#.+\) \| `(.+)` \| (.+) \|$", IDENTITY, re.MULTILINE)
+    tested = re.search(r"^Tested releases: (.+?)\.\n\n", IDENTITY, re.MULTILINE | re.DOTALL)
+    assert tested is not None
+    rows = re.findall(r"([\w-]+) ([\w.]+)(?:,|$)", tested[1])
     assert len(rows) > 10
     assert dict(rows) == {name: pins[name] for name, _ in rows}
 
