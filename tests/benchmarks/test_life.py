@@ -44,7 +44,8 @@ def test_a_life_is_counted_and_measured(tmp_path_factory: pytest.TempPathFactory
         stage = Stage(provider_port=port, patience_s=60)
         measured = life.measure(stage, [ROOT], rounds=1, rollouts=3)
     assert counts == {
-        PLAIN: 0, REGISTRATION: REGISTRATION_STATEMENTS, CALL: 0, REPORT: REPORT_STATEMENTS,
+        PLAIN: 0, REGISTRATION: REGISTRATION_STATEMENTS["sqlite"], CALL: 0,
+        REPORT: REPORT_STATEMENTS["sqlite"],
     }  # fmt: skip
     (spent,) = measured["SQLite", ROOT]
     assert all(spent[step].service_us > 0 for step in life.STEPS)
