@@ -160,6 +160,7 @@ def test_an_error_of_every_kind_means_the_same_without_its_words(
 
 
 ONLY_THEIR_WORDS_SAY = {
+    "OpenAI: a rate limit of which one request asks for more than all of it",
     "a request larger than a minute's tokens never fits",
     "ollama: an image it cannot decode is a 500 and the caller's",
     "llama.cpp: an input beyond the batch is a 500",
