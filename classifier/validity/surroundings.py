@@ -428,7 +428,9 @@ _TOOLS = attrgetter("tool_calls")
 
 
 def other_models(measured: Measurement) -> CheckResult | None:
-    """Find that over three quarters of the tool calls or the output came from other models.
+    """Find that other models wrote three quarters of the output, or half and most tool calls.
+
+    Tool calls alone do not tell: a small model may act while the registered one plans.
 
     Levels: `suspect`.
 
@@ -444,7 +446,9 @@ def other_models(measured: Measurement) -> CheckResult | None:
     coverage = Coverage(looked=answers, of=answers)
     tools, of_tools = _summed(outside, _TOOLS), _summed(measured.answers, _TOOLS)
     tokens, of_tokens = _summed(outside, output_tokens), _summed(measured.answers, output_tokens)
-    if 4 * tools <= 3 * of_tools and 4 * tokens <= 3 * of_tokens:
+    wrote = 4 * tokens > 3 * of_tokens
+    acted = 4 * tools > 3 * of_tools and 2 * tokens > of_tokens
+    if not (wrote or acted):
         return CheckResult(coverage=coverage)
     names = sorted({x.answered_model or x.model or x.upstream for x in outside})
     return CheckResult.found(

@@ -29,6 +29,12 @@ def test_most_of_the_output_is_enough() -> None:
     assert level(CHECK, record(less, **BOUND)) is None
 
 
+def test_a_small_model_acts_on_what_the_registered_one_plans() -> None:
+    acts = [call("200+tool@o3", output=10) for _ in range(8)]
+    assert level(CHECK, record([call(output=80), *acts], **BOUND)) is None
+    assert level(CHECK, record([call(output=79), *acts], **BOUND)) == "suspect"
+
+
 def test_a_small_model_beside_the_registered_one_is_covered_and_not_found() -> None:
     seen = rollout("200+tool*3 200+side", **BOUND)
     verdict = judge(seen)
