@@ -214,9 +214,9 @@ async def summary(service: Service, batch: Annotated[str, BATCH]) -> Response:
     """Get the summary of a batch.
 
     Counts by health and cause, tokens and cost with how many calls they stand on, scores
-    with bounds and coverage, and the rollouts to run again.
+    with bounds and coverage, and the rollouts to run again, all as the batch is now.
     """
-    return await json_answer(await batches.summary(service, batch))
+    return await json_answer(await batches.summary(service, batch, fresh=True))
 
 
 @router.get("/healthz", tags=["service"], operation_id="get_health")

@@ -102,13 +102,16 @@ class BatchState(CountedBatch):
         }
 
 
-async def summary(service: Service, batch: str) -> dict[str, Any]:
+async def summary(service: Service, batch: str, *, fresh: bool = False) -> dict[str, Any]:
     """Sum up a batch: counts, tokens, cost, scores, and rollouts to run again.
+
+    Arguments:
+        fresh: as the batch is now, whatever it costs.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    state = await state_of(service, batch)
+    state = await state_of(service, batch, fresh=fresh)
     return state.value.to_dict(batch, await service.read(outdated, batch), state.as_of)
 
 

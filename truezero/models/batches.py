@@ -108,8 +108,7 @@ class BatchSummary(Exclusions):
     skipped: int = Field(description="rollouts that an open breaker did not admit")
     as_of: float | None = Field(
         default=None,
-        description="when the figures were counted, seconds since the epoch; a batch that takes "
-        "over 0.1 s of CPU to count is counted at most once in twenty times that",
+        description="when the figures were counted, seconds since the epoch",
     )
     outdated: int | None = Field(
         default=None,

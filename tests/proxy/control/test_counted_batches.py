@@ -12,7 +12,9 @@ from proxy.control.queries import Service
 from proxy.store.database import Database
 from proxy.store.tables import Registration
 from tests.fakes.control import control_over
+from tests.proxy.api.test_routes import Service as Running
 from tests.proxy.store.test_verdicts import verdict
+from tests.proxy.web.test_pages import play
 
 
 class Clock:
@@ -117,6 +119,16 @@ async def test_what_costs_much_is_counted_once_in_twenty_times_its_cost(
     clock.now += 0.1
     later = await batches.summary(service, "b")
     assert (later["rollouts"], later["as_of"]) == (2, 1010.0)
+
+
+def test_a_runner_is_told_of_a_batch_as_it_is_now(
+    on_both: Callable[..., Running], costing: Callable[[float], None]
+) -> None:
+    costing(60.0)
+    running = on_both()
+    for number in range(1, 3):
+        play(running, f"r{number}", reward=1.0)
+        assert running.get("/batches/b")["rollouts"] == number
 
 
 async def test_a_check_is_of_what_is_there_now(
