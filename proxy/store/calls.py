@@ -303,12 +303,17 @@ def _gap_rows(gaps: Mapping[str, Gap]) -> list[tuple[str, float, int]]:
 
 
 def calls_of(
-    connection: Connection, rollout_ids: Collection[str]
+    connection: Connection, rollout_ids: Collection[str], *, in_flight: Collection[str]
 ) -> dict[str, tuple[Exchange, ...]]:
-    """Return rollouts' exchanges, calls in flight included, by the time they began."""
+    """Return rollouts' exchanges by the time they began.
+
+    Arguments:
+        in_flight: those of the rollouts that have calls in flight, which are included.
+    """
     ended = connection.execute(_EXCHANGES_OF, {"ids": list(rollout_ids)}).all()
+    open_ = _open_rows(connection, in_flight) if in_flight else ()
     calls: dict[str, list[Exchange]] = {rollout_id: [] for rollout_id in rollout_ids}
-    for call in _merged(ended, _open_rows(connection, rollout_ids)):
+    for call in _merged(ended, open_):
         calls[call.rollout_id].append(call)
     return {name: tuple(sorted(each, key=_began)) for name, each in calls.items()}
 
