@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, case, delete, func, literal, select
 
-from proxy.store.connections import Lock, hold
+from proxy.store.connections import Lock, hold_all
 from proxy.store.tables import IDS, batches, insert_into, rollouts, unjudged
 
 
@@ -43,7 +43,12 @@ def batch_versions(connection: Connection, named: Collection[str]) -> dict[str, 
 
 @contextmanager
 def changing(
-    connection: Connection, ids: Collection[str], *, into: Iterable[str | None] = ()
+    connection: Connection,
+    ids: Collection[str],
+    *,
+    into: Iterable[str | None] = (),
+    stay: bool = False,
+    verdicts: bool = False,
 ) -> Iterator[None]:
     """Raise the versions of the batches of some rollouts, which the body changes.
 
@@ -51,9 +56,15 @@ def changing(
 
     Arguments:
         into: batches that the body may put them in.
+        stay: they are in those, and registered: no other writer puts them elsewhere.
+        verdicts: the body writes their verdicts, which are locked too.
     """
     if connection.dialect.name != "sqlite":  # which has one writer
-        lock(connection, {*_batches_of(connection, ids), *into} - {None})
+        found = () if stay else _batches_of(connection, ids)
+        keys = _keys({*found, *into} - {None})
+        if verdicts:
+            keys += [Lock.VERDICT.key(each) for each in sorted(ids)]
+        hold_all(connection, keys)
     yield
     connection.execute(_raise(connection.dialect.name), {"ids": list(ids)})
 
@@ -92,8 +103,11 @@ def _raising(dialect: str, *which: Any) -> Any:
 
 def lock(connection: Connection, named: Iterable[Any]) -> None:
     """Lock these batches until the transaction ends."""
-    for batch in sorted(named):
-        hold(connection, Lock.BATCH, batch)
+    hold_all(connection, _keys(named))
+
+
+def _keys(named: Iterable[Any]) -> list[int]:
+    return [Lock.BATCH.key(batch) for batch in sorted(named)]
 
 
 def note_changed(connection: Connection, named: Collection[str]) -> None:

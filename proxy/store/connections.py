@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import ARRAY, BigInteger, Connection, Engine, bindparam, func, select
 from sqlalchemy.engine import Compiled, Dialect
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util import LRUCache
@@ -284,5 +284,15 @@ class Lock(Enum):
 
 def hold(connection: Connection, lock: Lock, of: str = "") -> None:
     """Wait for a lock and hold it until the transaction ends."""
-    if connection.dialect.name != "sqlite":
-        connection.execute(select(func.pg_advisory_xact_lock(lock.key(of))))
+    hold_all(connection, [lock.key(of)])
+
+
+def hold_all(connection: Connection, keys: Sequence[int]) -> None:
+    """Wait for locks in this order, each after the one before, as `hold` does for one."""
+    if keys and connection.dialect.name != "sqlite":
+        connection.execute(_HOLD, {"keys": keys})
+
+
+# A function's rows come in their order, and each is locked as it comes.
+_KEYS = func.unnest(bindparam("keys", type_=ARRAY(BigInteger))).column_valued("key")
+_HOLD = select(func.pg_advisory_xact_lock(_KEYS))

@@ -26,7 +26,7 @@ from classifier.verdicts import Policy, Verdict
 from proxy.feature import modules
 from proxy.store.batch_counts import PLACE, derived
 from proxy.store.batch_versions import changing
-from proxy.store.connections import Connections, Lock, hold
+from proxy.store.connections import Connections
 from proxy.store.events import NewEvent, batch_ended, verdict_given, write_event
 from proxy.store.runs import OVER_AT, has_ended
 from proxy.store.tables import (
@@ -207,14 +207,14 @@ class Verdicts:
         batch, rollout_id = row["batch"], row["rollout_id"]
         # Worked out before the writer's turn, for which agents wait, and again only if it changed.
         place = None if known is None else {name: known[name] for name in PLACE}
+        stays = known is not None and bool(known["registered"])
         if place is not None:
             row = {**row, **derived(row, place)}
         before = None if row["provisional"] else self._read_ahead(row, parts)
         with (
             self._connections.writing() as connection,
-            changing(connection, [rollout_id], into=[batch]),
+            changing(connection, [rollout_id], into=[batch], stay=stays, verdicts=True),
         ):
-            hold(connection, Lock.VERDICT, rollout_id)
             now = state_of(connection, rollout_id)
             if now.stands:
                 return False
@@ -252,8 +252,10 @@ class Verdicts:
         """
         rollout_id = row["rollout_id"]
         own = verdicts.c.rollout_id == rollout_id
-        with self._connections.writing() as connection, changing(connection, [rollout_id]):
-            hold(connection, Lock.VERDICT, rollout_id)
+        with (
+            self._connections.writing() as connection,
+            changing(connection, [rollout_id], verdicts=True),
+        ):
             now = state_of(connection, rollout_id)
             if not (now.outcome == outcome or adds_rewards(now.outcome, outcome)):
                 return False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import threading
+import time
 from itertools import product
 
 import pytest
@@ -17,6 +20,7 @@ from proxy.store.connections import (
     Commit,
     Lock,
     hold,
+    hold_all,
     replaced,
 )
 from proxy.store.database import Database
@@ -166,3 +170,28 @@ def test_a_lock_is_free_again_after_its_transaction(database: Database) -> None:
         with database.connections.writing() as connection:
             hold(connection, Lock.BATCH, "b")
             hold(connection, Lock.BATCH, "b")
+
+
+def test_several_locks_are_taken_in_one_statement_in_the_order_given(postgres_url: str) -> None:
+    with contextlib.closing(Database(postgres_url)) as database:
+        first, then, last = (Lock.BATCH.key(of) for of in "abc")
+        taken = text("SELECT pg_try_advisory_xact_lock(:key)")
+        with database.connections.writing() as holder:
+            hold_all(holder, [then])
+            waiting = threading.Thread(target=_holds, args=(database, [first, then, last]))
+            waiting.start()
+            with database.connections.reading() as other:
+                deadline = time.monotonic() + 10.0
+                while not other.scalar(_WAITS) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                free = [other.scalar(taken, {"key": key}) for key in (first, then, last)]
+        waiting.join()
+    assert free == [False, False, True]
+
+
+_WAITS = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+
+
+def _holds(database: Database, keys: list[int]) -> None:
+    with database.connections.writing() as connection:
+        hold_all(connection, keys)
