@@ -389,30 +389,34 @@ def _tries(
     return tries(begins, partial(service.database.calls.spell, lane, now=now), now=now)
 
 
-async def settled_result(service: Service, rollout_id: str) -> dict[str, Any]:
+class EndedRollout(NamedTuple):
+    """The record of an ended rollout; None if failed calls of it are to be asked about first."""
+
+    record: dict[str, Any] | None
+    failures: Sequence[Exchange] = ()
+
+
+def judge_ended(service: Service, rollout_id: str) -> EndedRollout:
+    """Judge a rollout whose calls have ended; blocking, so call it in a thread."""
+    loaded, now = load(service, rollout_id), service.now()
+    if loaded.rollout.outcome is None or loaded.row["final"]:
+        return EndedRollout(_result(service, rollout_id))
+    verdict = _judge(service, loaded, service.policy, now)
+    if failures := _to_ask_about(service, loaded, verdict, now):
+        return EndedRollout(None, failures)
+    verdict = _store(service, loaded, verdict, now)
+    return EndedRollout(codec.encode_result(results.result(loaded.rollout, verdict)))
+
+
+async def settled_result(service: Service, rollout_id: str, ended: EndedRollout) -> dict[str, Any]:
     """Return an ended rollout's record once the references that its verdict hangs on were asked.
 
     Until what ends later has ended, the verdict is provisional.
     """
-    failures, record = await service.run(_asked_or_result, service, rollout_id)
-    if record is not None:
-        return record
-    await service.ask_references(failures, _REFERENCES_S)
+    if ended.record is not None:
+        return ended.record
+    await service.ask_references(ended.failures, _REFERENCES_S)
     return await result(service, rollout_id)
-
-
-def _asked_or_result(
-    service: Service, rollout_id: str
-) -> tuple[list[Exchange], dict[str, Any] | None]:
-    """Return the failed calls to ask about, else the record: one way to a thread is enough."""
-    loaded, now = load(service, rollout_id), service.now()
-    if loaded.rollout.outcome is None or loaded.row["final"]:
-        return [], _result(service, rollout_id)
-    verdict = _judge(service, loaded, service.policy, now)
-    if failures := _to_ask_about(service, loaded, verdict, now):
-        return failures, None
-    verdict = _store(service, loaded, verdict, now)
-    return [], codec.encode_result(results.result(loaded.rollout, verdict))
 
 
 def _to_ask_about(

@@ -343,60 +343,44 @@ _ASK_S = 0.05
 _CONFIRMED_WITHIN_S = 20.0  # beyond the calls' grace; a living worker confirms long before
 
 
-async def close_calls(service: Service, rollout_id: str, number: int) -> int:
+async def close_calls(
+    service: Service, rollout_id: str, number: int, then: Callable[[int], Stored]
+) -> Stored:
     """End a rollout's calls and sockets in every living process, and wait until all have ended.
 
     Arguments:
         number: of the rollout in `closings`.
+        then: is called in a thread with the number of processes that did not confirm it, 0 as a
+            rule.
 
     Returns:
-        The number of processes that did not confirm it, 0 as a rule.
+        Its result.
 
     Raises:
         Refusal: 503 while the database is unavailable.
     """
-    return await _close(service, rollout_id, number)
-
-
-async def freeze(service: Service, rollout_id: str, number: int) -> None:
-    """Close a rollout and store that; a process that did not confirm is a gap."""
-    await _close(service, rollout_id, number, stored=True)
-
-
-async def _close(service: Service, rollout_id: str, number: int, *, stored: bool = False) -> int:
-    """End calls as `close_calls` does; ``stored`` stores that they have ended."""
     closed_here = await service.close_here(rollout_id, number)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _CONFIRMED_WITHIN_S
-    while True:
-        over = loop.time() > deadline
-        look = partial(_confirmed, closed_here=closed_here, over=over, stored=stored)
-        gaps = await service.run(look, service, rollout_id, number)
-        if gaps is not None:
-            break
-        await asyncio.sleep(_ASK_S)
-    if gaps:
-        log.error(
-            "the calls of an ended rollout were not confirmed as closed by %s",
-            plural(gaps, "process", "processes"),
+
+    def confirmed(*, over: bool) -> tuple[Stored] | None:
+        silent = service.database.closings.unconfirmed(
+            rollout_id, number, worker=service.worker, host=socket.gethostname(), now=service.now()
         )
-    return gaps
+        if silent and not over:
+            return None
+        if missing := len(silent) + (not closed_here):
+            log.error(
+                "the calls of an ended rollout were not confirmed as closed by %s",
+                plural(missing, "process", "processes"),
+            )
+        return (then(missing),)
 
-
-def _confirmed(
-    service: Service, rollout_id: str, number: int, *, closed_here: bool, over: bool, stored: bool
-) -> int | None:
-    """Return how many processes have not confirmed; None while others may, until it is ``over``."""
-    closings = service.database.closings
-    silent = closings.unconfirmed(
-        rollout_id, number, worker=service.worker, host=socket.gethostname(), now=service.now()
-    )
-    if silent and not over:
-        return None
-    gaps = len(silent) + (not closed_here)
-    if stored:
-        closings.closed(rollout_id, now=service.now(), gaps=gaps)
-    return gaps
+    while True:
+        done = await service.run(confirmed, over=loop.time() > deadline)
+        if done is not None:
+            return done[0]
+        await asyncio.sleep(_ASK_S)
 
 
 # --- outcomes and reads ------------------------------------------------------------------------
@@ -440,7 +424,7 @@ async def revoke(service: Service, rollout_id: str) -> None:
         Refusal: 503 if a process does not confirm that it has.
     """
     number = await service.run(service.database.rollouts.revoke, rollout_id, now=service.now())
-    if await close_calls(service, rollout_id, number):
+    if await close_calls(service, rollout_id, number, lambda missing: missing):
         raise _not_confirmed()
 
 
@@ -469,13 +453,19 @@ async def report(
     )
     reported = await service.run(_judging, service, store)
     _check_reported(rollout_id, reported, outcome)
-    if reported.closing is not None:
-        await freeze(service, rollout_id, reported.closing)
-    if reported.rewarded and not await service.run(judge.add_rewards, service, rollout_id, outcome):
-        raise _other_outcome(rollout_id)
-    if reported.closing is not None:
-        return await judge.settled_result(service, rollout_id)
-    return await judge.result(service, rollout_id)
+    if reported.closing is None:
+        if reported.rewarded:
+            await service.run(_add_rewards, service, rollout_id, outcome)
+        return await judge.result(service, rollout_id)
+
+    def closed(missing: int) -> judge.EndedRollout:
+        service.database.closings.closed(rollout_id, now=service.now(), gaps=missing)
+        if reported.rewarded:
+            _add_rewards(service, rollout_id, outcome)
+        return judge.judge_ended(service, rollout_id)
+
+    ended = await close_calls(service, rollout_id, reported.closing, closed)
+    return await judge.settled_result(service, rollout_id, ended)
 
 
 async def exchanges(
@@ -516,6 +506,11 @@ def _check_reported(rollout_id: str, reported: Reported, outcome: str) -> None:
     if reported.conflict:
         raise other_attributes(rollout_id)
     if reported.outcome != outcome:
+        raise _other_outcome(rollout_id)
+
+
+def _add_rewards(service: Service, rollout_id: str, outcome: str) -> None:
+    if not judge.add_rewards(service, rollout_id, outcome):
         raise _other_outcome(rollout_id)
 
 

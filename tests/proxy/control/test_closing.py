@@ -12,6 +12,7 @@ from proxy.control import rollouts
 from proxy.control.queries import Service
 from proxy.store.database import Database
 from tests.fakes.control import control_over
+from truezero.models import OutcomeRequest
 
 
 @pytest.fixture
@@ -19,7 +20,6 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened = Database(str(tmp_path / "t.db"))
     opened.prepare()
     opened.workers.heartbeat("other", host="far", now=time.time())
-    opened.rollouts.report("r", "{}", now=time.time(), registers=True)
     yield opened
     opened.close()
 
@@ -39,7 +39,12 @@ def stored(database: Database) -> tuple[bool, int]:
     return row["closed_at"] is not None, row["gaps"]
 
 
-async def test_a_rollout_is_frozen_when_the_others_have_confirmed(
+async def report(service: Service) -> None:
+    outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
+    await rollouts.report(service, "r", outcome)
+
+
+async def test_a_rollout_is_closed_when_the_others_have_confirmed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
@@ -52,7 +57,7 @@ async def test_a_rollout_is_frozen_when_the_others_have_confirmed(
         return unconfirmed(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(database.closings, "unconfirmed", asks)
-    await rollouts.freeze(worker(database), "r", 1)
+    await report(worker(database))
     assert asked == [(False, 0)] * 3
     assert stored(database) == (True, 0)
 
@@ -65,5 +70,5 @@ async def test_each_process_that_does_not_confirm_is_a_gap(
 ) -> None:
     monkeypatch.setattr(rollouts, "_CONFIRMED_WITHIN_S", 0.0)
     database.closings.confirm("other", up_to=confirmed, but=[])
-    await rollouts.freeze(worker(database, here=here), "r", 1)
+    await report(worker(database, here=here))
     assert stored(database) == (True, gaps)
