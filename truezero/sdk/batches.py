@@ -101,7 +101,8 @@ class Tries:
     Without a number the service gives it one, and ``repeat`` is then the sample's.
     ``waited_s`` are the seconds that it has waited since it was last answered; the next try is due
     at ``due_at``, on the clock of a run, and ``stated`` says that the provider asked for that.
-    ``unseen``: it was skipped once by a breaker that was not seen to be shut.
+    ``unseen``: it was skipped once by a breaker that was not seen to be shut. ``suspected``
+    counts the last tries that ended in a suspected failure.
     """
 
     next_attempt: int | None
@@ -111,6 +112,7 @@ class Tries:
     due_at: float = 0.0
     stated: bool = False
     unseen: bool = False
+    suspected: int = 0
     rollout_id: str = ""
     result: models.Result | None = None
     verdict: models.Verdict | None = None
@@ -165,6 +167,8 @@ PROBE_S = 1.0
 """The seconds after which to look again what has become of a breaker's probe."""
 DRAWN_S = 60.0
 """The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
+SUSPECTED_TRIES = 3
+"""Tries in a row, each without any output, after which someone should look first."""
 
 
 class LanePatience:
@@ -176,20 +180,29 @@ class LanePatience:
         most_s: the seconds that a sample waits in all until it is answered, and that a run waits
             for a lane that answers nobody.
         retries: False if no sample is run again.
+        suspected: tries in a row at a sample that may end in a suspected failure.
     """
 
     def __init__(
-        self, most_s: float, *, retries: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        most_s: float,
+        *,
+        retries: bool,
+        suspected: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.most_s = most_s
         self.answered = 0
         self.started = False
         self._retries = retries
+        self._suspected = suspected
         self._clock = clock
         self._until: float | None = None
 
     def told(self, tries: Tries, verdict: models.Verdict) -> None:
         """Note what became of a try."""
+        silent = verdict.health == "suspected_api_error" and verdict.scoreable == "no"
+        tries.suspected = tries.suspected + 1 if silent else 0
         if verdict.health == "healthy" or verdict.output_tokens:
             self.answered += 1
             self._until = None
@@ -207,7 +220,8 @@ class LanePatience:
 
     def goes_on(self, tries: Tries, verdict: models.Verdict) -> bool:
         """Return True if a sample is to be tried again, and note when: its wait begins now."""
-        if not (self._retries and verdict.retry.eligible) or self.gives_up(tries, verdict):
+        again = verdict.retry.eligible or 0 < tries.suspected < self._suspected
+        if not (self._retries and again) or self.gives_up(tries, verdict):
             return False
         wait_s = verdict.retry.after_s or 0.0
         tries.stated = _stated(tries, wait_s)

@@ -531,6 +531,35 @@ def test_what_cannot_be_measured_is_one_error_with_its_cause_and_what_to_do(
 
 
 @both
+@pytest.mark.parametrize("silent", [2, 3])
+def test_an_empty_answer_is_asked_for_again_and_ends_it_if_the_model_stays_silent(
+    world: tuple[str, Provider, Accounts], kind: str, name: str, silent: int
+) -> None:
+    url, provider, accounts = world
+    asked = itertools.count()
+
+    def plays(request: Request) -> Answer:
+        message = {"role": "assistant", "content": ""}
+        empty = {"id": "1", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]}
+        return accounts(request) if next(asked) >= silent else answers.whole(empty)
+
+    provider.plays(plays)
+    try:
+        (found,) = measure(url, name, kind, ["sk-good"])
+    finally:
+        provider.plays(accounts)
+    listed = httpx.get(f"{url}/rollouts", params={"batch": name}).json()["items"]
+    assert [(item["repeat"], item["attempt"]) for item in listed] == [(0, 0), (0, 1), (0, 2)]
+    if silent == 2:
+        assert found == 0.5
+        with Client(url) as client:
+            assert client.check(name).valid
+    else:
+        assert isinstance(found, truezero.NotMeasured)
+        assert re.match(r"t is not measured: .*1 answered of 1 call", str(found))
+
+
+@both
 def test_a_loop_that_swallows_exceptions_is_ended_where_that_is_told(
     url: str, kind: str, name: str
 ) -> None:

@@ -13,6 +13,7 @@ from truezero.sdk._sync.rollouts import Rollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
     PROBE_S,
+    SUSPECTED_TRIES,
     BaseBatch,
     BatchRun,
     EarlierTries,
@@ -205,7 +206,8 @@ class Batch(BaseBatch):
 
         Returns its value, which is the reward if it is a number or numbers by name, unless it has
         called ``rollout.finish``. Each call is a further sample of its task, with retries and
-        waits of its own. An exception of a measured ``fn`` is raised as it is.
+        waits of its own, and two more for a model that says nothing. An exception of a measured
+        ``fn`` is raised as it is.
 
         Arguments:
             fn: runs one try.
@@ -231,7 +233,8 @@ class Batch(BaseBatch):
             values[:] = [fn(each, rollout)]
             return rewards_of(values[0])
 
-        tries, patience = Tries(next_attempt=0), LanePatience(max_wait_s, retries=True)
+        tries = Tries(next_attempt=0)
+        patience = LanePatience(max_wait_s, retries=True, suspected=SUSPECTED_TRIES)
         ended: FinishedSample | None = None
         while ended is None:
             ended = self._tried(
