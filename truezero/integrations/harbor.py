@@ -30,7 +30,6 @@ from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import NotMeasured, ServiceError
 from truezero.sdk.outcomes import outcomes_left
-from truezero.sdk.rest import next_attempts
 from truezero.sdk.rollouts import Skipped
 
 _KEPT = "truezero.json"  # in a trial's folder, beside Harbor's result.json
@@ -111,8 +110,8 @@ class TruezeroPlugin:
 
     The agent's environment gets the rollout's base URLs. Before the verifier runs, the verdict
     is asked: a trial whose model failed, or that made no call, is not verified and has one of
-    Harbor's exceptions for it, with which Harbor leaves it out of the job's metrics. If no
-    call of an agent came through the service, its trials keep Harbor's own results.
+    Harbor's exceptions for it, with which Harbor leaves it out of the job's metrics. Until a
+    call of an agent comes through the service, its trials without one keep Harbor's own results.
 
     Arguments (``--plugin-kwarg name=value``):
         url, token: as for ``truezero.Client``.
@@ -127,7 +126,7 @@ class TruezeroPlugin:
         self._job: Any = None
         self._attempts: dict[str, _TrialAttempt] = {}
         self._unmeasured: dict[str, str] = {}  # why, by the trial's name
-        self._silent: dict[str, tuple[_TrialAttempt, Any, Exception]] = {}  # made no call
+        self._silent: dict[str, str] = {}  # lanes, by the name of the trial that made no call
         self._called: set[str] = set()  # lanes of which a call was seen
         self._away = False
         self._measures = False  # a trial of this job was put under a rollout
@@ -164,20 +163,19 @@ class TruezeroPlugin:
         job.add_hook(event.ENVIRONMENT_START, self._admit)
         job.add_hook(event.VERIFICATION_START, self._judge)
         job.add_hook(event.END, self._end)
-        run = job.run
-
-        async def measured() -> Any:
-            result = await run()
-            self._conclude(result)  # before Harbor prints its tables
-            return result
-
-        job.run = measured
 
     async def on_job_end(self, job_result: Any) -> None:
         """Say how much of the job was not measured, and which outcomes are not delivered."""
         said = []
+        of = plural(len(job_result.trial_results), "trial")
+        if self._silent:
+            _log.warning(
+                "truezero: no call of %s came through the service in %d of %s, which keep Harbor's "
+                "own results, unmeasured: does it read its base URL from the environment, or has "
+                "it one of its own?",
+                ", ".join(sorted({*self._silent.values()})), len(self._silent), of,
+            )  # fmt: skip
         if self._unmeasured:
-            of = plural(len(job_result.trial_results), "trial")
             said.append(
                 f"{len(self._unmeasured)} of {of} not measured and left out of the metrics: "
                 f"`truezero check {self._batch}` says why"
@@ -192,42 +190,6 @@ class TruezeroPlugin:
             return None
         file = Path(self._job.job_dir) / CARD_FILE
         return await asyncio.to_thread(write_card, file, self._batch, "harbor", *self._service)
-
-    def _conclude(self, job_result: Any) -> None:
-        """Amend trials without a call of agents that made some in others, before Harbor prints."""
-        late = [each for each in self._silent.items() if each[1][0].lane in self._called]
-        for name, (attempt, result, why) in late:
-            self._unmeasured[name] = str(why)
-            _amend(attempt, result, why)
-        if untold := {a.lane for a, *_ in self._silent.values()} - self._called:
-            _log.warning(
-                "truezero: no call of %s came through the service, so its trials keep Harbor's "
-                "own results, unmeasured: does it read its base URL from the environment, or has "
-                "it one of its own?",
-                ", ".join(sorted(untold)),
-            )
-        if late:
-            self._recompute(job_result)
-
-    def _recompute(self, job_result: Any) -> None:
-        """Compute the job's numbers anew, as Harbor did before trials were amended; store them."""
-        job = self._job
-        results = job_result.trial_results
-        stats = importlib.import_module("harbor.models.job.result").JobStats.from_trial_results(
-            results, n_total_trials=len(job._trial_configs), n_retries=job_result.stats.n_retries
-        )
-        kept = [trial for trial in results if trial.reward_valid]
-        rewards: dict[tuple[str, str], list[Any]] = {}
-        for trial in kept:
-            key = job._evals_key_for_result(trial)
-            rewards.setdefault(key, []).append(trial.verifier_result.rewards)
-        for (key, dataset), numbers in rewards.items():
-            stats.evals[key].metrics = [metric.compute(numbers) for metric in job._metrics[dataset]]
-        passed = importlib.import_module("harbor.utils.pass_at_k").compute_pass_at_k_by_evals
-        for key, found in passed(kept).items():
-            stats.evals[key].pass_at_k = found
-        job_result.stats = stats
-        job._write_job_result(exclude_trial_results=True)
 
     def _recall(self, folder: Path) -> None:
         """Read what an earlier run of this job left beside its trials."""
@@ -299,7 +261,7 @@ class TruezeroPlugin:
             if verdict is not None:
                 _keep(attempt, None)
         elif verdict is not None and not called:
-            self._silent[event.trial_name] = attempt, event.result, why
+            self._silent[event.trial_name] = attempt.lane
         else:
             self._unmeasured[event.trial_name] = str(why)
             _amend(attempt, event.result, why)
@@ -329,24 +291,15 @@ class TruezeroPlugin:
         return _named(NotMeasured)(f"truezero: {what}: {error}")
 
     async def _register(self, event: Any) -> models.RolloutRegistered:
-        agent = event.config.agent
-        task = f"{event.task_name}@{agent.name or agent.import_path}"
-        repeat = self._repeat(event.config)
+        agent, trials = event.config.agent, self._job.config.n_attempts
         async with self._client() as client:
-            earlier = await client.rollouts(batch=str(self._batch), task=task)
             return await client.register(
                 batch=self._batch,
-                task=task,
-                repeat=repeat,
-                attempt=next_attempts(earlier).get((task, repeat), 0),
+                task=f"{event.task_name}@{agent.name or agent.import_path}",
+                repeats=trials if trials > 1 else None,
                 model=(agent.model_name or "").rpartition("/")[2] or None,
                 metadata={"trial_name": event.trial_name},
             )
-
-    def _repeat(self, config: Any) -> int | None:
-        """Return which of a task's trials this is; they differ by name only."""
-        alike = [other.trial_name for other in self._job._trial_configs if other == config]
-        return alike.index(config.trial_name) if len(alike) > 1 else None
 
     def _client(self) -> AsyncClient:
         return AsyncClient(*self._service)

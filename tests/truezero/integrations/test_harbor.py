@@ -107,22 +107,6 @@ class Retry(SimpleNamespace):
         return Retry(**{**vars(self), **update})
 
 
-class Stats(SimpleNamespace):
-    """Harbor's sums of a job, as it makes them of its trials' results."""
-
-    @classmethod
-    def from_trial_results(
-        cls, results: list[Any], *, n_total_trials: int, n_retries: int
-    ) -> Stats:
-        assert n_total_trials == len(results)
-        made = SimpleNamespace(metrics=[], pass_at_k={})
-        return cls(
-            evals={"codex__adhoc": made},
-            n_retries=n_retries,
-            n_errored_trials=sum(one.exception_info is not None for one in results),
-        )
-
-
 class Job:
     """A job of trials of one task, one after the other."""
 
@@ -130,11 +114,9 @@ class Job:
         self.job_dir, self.does = folder, does
         self.hooks: dict[Event, list[Any]] = {event: [] for event in Event}
         retry = Retry(exclude_exceptions={"AgentTimeoutError"})
-        self.config = SimpleNamespace(job_name=name, retry=retry)
+        self.config = SimpleNamespace(job_name=name, retry=retry, n_attempts=len(does))
         self._trial_queue = SimpleNamespace(_setup_hooks=lambda trial: None, _retry_config=retry)
-        self._trial_configs = [self._config(number, agent) for number in range(len(does))]
-        self._metrics = {"adhoc": [SimpleNamespace(compute=list)]}
-        self.stored = 0
+        self.trial_configs = [self._config(number, agent) for number in range(len(does))]
 
     @staticmethod
     def _config(number: int, agent: str) -> Any:
@@ -143,13 +125,6 @@ class Job:
 
     def add_hook(self, event: Event, hook: Any) -> None:
         self.hooks[event].append(hook)
-
-    def _evals_key_for_result(self, trial: Any) -> tuple[str, str]:
-        return "codex__adhoc", "adhoc"
-
-    def _write_job_result(self, *, exclude_trial_results: bool) -> None:
-        assert exclude_trial_results
-        self.stored += 1
 
     async def attempt(self, config: Any, does: Any) -> Trial:
         trial = Trial(config, self.job_dir, does)
@@ -166,32 +141,22 @@ class Job:
         return trial
 
     async def run(self) -> Any:
-        pairs = zip(self._trial_configs, self.does, strict=True)
+        pairs = zip(self.trial_configs, self.does, strict=True)
         self.trials = [await self.attempt(config, does) for config, does in pairs]
         return self.ended([trial.result for trial in self.trials])
 
     def ended(self, results: list[Any]) -> Any:
         """As harbor/job.py sums up: over the trials whose reward is valid."""
-        stats = Stats.from_trial_results(results, n_total_trials=len(results), n_retries=0)
-        kept = [one for one in results if one.reward_valid]
-        stats.evals["codex__adhoc"].metrics = [[one.verifier_result.rewards for one in kept]]
-        stats.evals["codex__adhoc"].pass_at_k = passed(kept)["codex__adhoc"]
-        return SimpleNamespace(trial_results=results, stats=stats)
+        kept = [one.verifier_result.rewards for one in results if one.reward_valid]
+        return SimpleNamespace(trial_results=results, metrics=kept)
 
     async def whole(self, truezero: TruezeroPlugin) -> Any:
         """As Harbor's command does."""
         await truezero.on_job_start(self)
         result = await self.run()
-        self.printed = result.stats
+        self.metrics = result.metrics
         await truezero.on_job_end(result)
         return result
-
-
-def passed(results: list[Any]) -> dict[str, dict[int, float]]:
-    solved = [
-        bool(one.verifier_result and one.verifier_result.rewards["reward"]) for one in results
-    ]
-    return {"codex__adhoc": {len(solved): float(any(solved))}}
 
 
 @pytest.fixture(autouse=True)
@@ -199,8 +164,6 @@ def package(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, members in (
         ("harbor.trial.hooks", {"TrialEvent": Event}),
         ("harbor.models.trial.result", {"ExceptionInfo": Info}),
-        ("harbor.models.job.result", {"JobStats": Stats}),
-        ("harbor.utils.pass_at_k", {"compute_pass_at_k_by_evals": passed}),
         ("typer", {"Exit": type("Exit", (RuntimeError,), {"__init__": lambda self, code=0: None})}),
         (
             "harbor.agents.installed.base",
@@ -251,10 +214,7 @@ def test_a_dead_model_is_not_verified_and_a_genuine_zero_is(url: str, tmp_path: 
 def test_the_jobs_metrics_are_of_what_was_measured(url: str, tmp_path: Path) -> None:
     job = Job(tmp_path, ["good"], ["dead"], name="hb-metrics")
     run(job, TruezeroPlugin(url))
-    made = job.printed.evals["codex__adhoc"]
-    assert (made.metrics, made.pass_at_k) == ([[{"reward": 0.0}]], {1: 0.0})
-    assert job.printed.n_errored_trials == 1
-    assert job.stored == 0, "Harbor's own metrics are of the trials that have a valid reward"
+    assert job.metrics == [{"reward": 0.0}], "of the trials that have a valid reward"
     card = json.loads((tmp_path / CARD_FILE).read_bytes())
     assert card["stated"]["batch"] == "hb-metrics"
     assert card["stated"]["harness"].startswith("harbor")
@@ -272,7 +232,7 @@ def test_a_resumed_job_leaves_out_what_was_not_measured_before(url: str, tmp_pat
 
     again, truezero = Resumed(tmp_path, [], [], name="hb-resumed"), TruezeroPlugin(url)
     run(again, truezero)
-    assert again.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
+    assert again.metrics == [{"reward": 0.0}]
     assert list(truezero._unmeasured) == ["t1__1"]
 
 
@@ -282,29 +242,32 @@ def test_an_agent_that_never_calls_keeps_harbors_results_and_one_line_says_so(
     job = Job(tmp_path, [], [], name="hb-elsewhere")
     for trial in run(job, TruezeroPlugin(url)):
         assert (ended(trial), trial.verified) == ((None, 0.0, None), True)
-    assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}, {"reward": 0.0}]]
+    assert job.metrics == [{"reward": 0.0}, {"reward": 0.0}]
     [line] = caplog.messages
-    assert line.startswith("truezero: no call of codex/openai/gpt-5 came through the service")
+    assert line.startswith(
+        "truezero: no call of codex/openai/gpt-5 came through the service in 2 of 2 trials, which"
+    )
 
 
-def test_a_trial_without_a_call_waits_for_another_of_its_agent(url: str, tmp_path: Path) -> None:
-    job = Job(tmp_path, [], ["good"], name="hb-mute-first")
-    mute, good = run(job, TruezeroPlugin(url))
-    assert mute.verified, "nothing was known yet"
-    assert ended(mute) == ("APIResponseValidationError", None, "APIResponseValidationError")
-    assert ended(good) == (None, 0.0, None)
-    assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
-    assert job.stored == 1
-
-
-@pytest.mark.parametrize("late", [[], [[]]])
-def test_a_trial_that_was_not_verified_counts_no_zero(
-    late: list[Any], url: str, tmp_path: Path
+def test_a_trial_without_a_call_keeps_its_result_until_its_agent_was_seen_calling(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    job = Job(tmp_path, *late, ["good", "unverified"], ["good"], name=f"hb-unverified-{len(late)}")
+    job = Job(tmp_path, [], ["good"], [], name="hb-mute-first")
+    first, good, last = run(job, TruezeroPlugin(url))
+    assert ended(first) == ended(good) == (None, 0.0, None)
+    assert ended(last) == ("APIResponseValidationError", None, "APIResponseValidationError")
+    told, left_out = caplog.messages
+    assert "in 1 of 3 trials, which keep Harbor's own results, unmeasured" in told
+    assert "1 of 3 trials not measured and left out" in left_out
+    with Client(url) as client:
+        assert client.summary("hb-mute-first").score_effective == 0.0
+        assert client.summary("hb-mute-first").scored == 1
+
+
+def test_a_trial_that_was_not_verified_counts_no_zero(url: str, tmp_path: Path) -> None:
+    job = Job(tmp_path, ["good", "unverified"], ["good"], name="hb-unverified")
     run(job, TruezeroPlugin(url))
-    assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
-    assert job.stored == len(late)
+    assert job.metrics == [{"reward": 0.0}]
 
 
 def test_a_trial_that_is_tried_again_is_the_next_attempt(url: str, tmp_path: Path) -> None:
@@ -312,7 +275,7 @@ def test_a_trial_that_is_tried_again_is_the_next_attempt(url: str, tmp_path: Pat
 
     async def twice() -> Trial:
         await job.whole(truezero)
-        return await job.attempt(job._trial_configs[0], ["good"])
+        return await job.attempt(job.trial_configs[0], ["good"])
 
     assert ended(asyncio.run(twice())) == (None, 0.0, None)
     assert truezero._unmeasured == {}
