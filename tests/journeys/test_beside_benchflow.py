@@ -52,21 +52,22 @@ print(json.dumps({"case": "job", "version": version("benchflow")}))
 sys.exit(code)
 """
 )
+UPSTREAM = {"TRUEZERO_BENCHFLOW_UPSTREAM": "openai"}
 WIDE = {"COLUMNS": "400"}  # or its console breaks a sentence into lines
 
 
 def asked(setup: Setup, home: Path) -> Ran:
-    """Ask for truezero; half set up there is the variable alone, and a gateway of one's own."""
+    """Ask for truezero; half set up there is its URL alone, and a gateway of one's own."""
     half = setup.condition in HALVES
     words = (f"{setup.provider}/v1", "gateway" if half else "default")
-    on = {} if half or setup.mode == "stock" else {"TRUEZERO_BENCHFLOW": "on"}
+    on = {} if half or setup.mode == "stock" else {"TRUEZERO_BENCHFLOW": "on", **UPSTREAM}
     return setup.run("benchflow", COMMAND, home, *words, environment={**WIDE, **on})
 
 
 def unasked(setup: Setup, home: Path) -> Ran:
-    """Leave it at the variable."""
+    """Leave it at the variables."""
     words = (f"{setup.provider}/v1", "default")
-    return setup.run("benchflow", COMMAND, home, *words, environment=WIDE)
+    return setup.run("benchflow", COMMAND, home, *words, environment={**WIDE, **UPSTREAM})
 
 
 def score(row: Row) -> str:
@@ -89,8 +90,8 @@ def test_a_gateway_of_ones_own_is_left_alone_and_one_sentence_says_how_to_measur
 ) -> None:
     assert beside.untouched(Condition.HALF)
     [line] = beside[Condition.HALF].said
-    assert "is not measured: openai/gpt-5 has an address of its own; set " in line
-    assert "TRUEZERO_BENCHFLOW_UPSTREAM" in line
+    assert line.startswith("truezero: benchflow goes on unmeasured (TRUEZERO_BENCHFLOW=on would")
+    assert "set TRUEZERO_BENCHFLOW_UPSTREAM" in line
 
 
 @pytest.mark.parametrize("condition", AWAY)

@@ -58,7 +58,8 @@ def run(
 
     ``begun`` is called with its folder before it starts.
     """
-    environment = {"TRUEZERO_URL": service} if service else {}
+    named = {"TRUEZERO_BENCHFLOW_UPSTREAM": "openai,anthropic"} if harness == "benchflow" else {}
+    environment = {"TRUEZERO_URL": service, **named} if service else {}
     names = ",".join(case.name for case in cases)
     ran = execute(harness, text, home, names, *words, environment=environment, begun=begun)
     assert ran.code == 0, ran.stdout[-3000:] + ran.stderr[-6000:]

@@ -35,103 +35,53 @@ from truezero.integrations.benchflow import SWITCH, asked_for
 from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import NotMeasured, ServiceError
-from truezero.sdk.rest import next_attempts
 from truezero.whole_file import write_whole
 
-# --- routes ---
+# --- address ---
 #
-# The upstream that LiteLLM asks for a model of benchflow, and the variables that lead it to the
-# service.
+# The variables that lead LiteLLM from benchflow to the service.
 
 
-UPSTREAM = "TRUEZERO_BENCHFLOW_UPSTREAM"
+UPSTREAM = "TRUEZERO_BENCHFLOW_UPSTREAM"  # names the service's upstreams that have the models
 
 # benchflow/agents/env.py and providers/litellm_config.py.
 _BASE_URL, _KEY = "BENCHFLOW_PROVIDER_BASE_URL", "BENCHFLOW_PROVIDER_API_KEY"
+# LiteLLM reads one of these, by the kind of the model (litellm/main.py).
+_ADDRESSES = (
+    _BASE_URL, "OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_BASE"
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRoute:
-    """A route of LiteLLM to a kind of model: its upstream here, and the variables of its address.
-
-    ``native``: LiteLLM knows the address, and reads another one from these variables.
-    """
-
-    upstream: str
-    address: tuple[str, ...]
-    path: str = ""
-    native: bool = False
-
-
-# benchflow/providers/litellm_config.py: a registered provider's base URL is a parameter of the
-# route. A native one is only in litellm/main.py's variables, but Gemini's, which is both.
-_REGISTERED: Mapping[str, ModelRoute] = {
-    "openai": ModelRoute(upstream="openai", address=(_BASE_URL,)),
-    "openrouter": ModelRoute(upstream="openrouter", address=(_BASE_URL,)),
-    "deepseek": ModelRoute(upstream="deepseek", address=(_BASE_URL,)),
-    "vllm": ModelRoute(upstream="vllm", address=(_BASE_URL,)),
-}
-_NATIVE: Mapping[str, ModelRoute] = {
-    "openai": ModelRoute(
-        upstream="openai", address=("OPENAI_BASE_URL", "OPENAI_API_BASE"), native=True
-    ),
-    "anthropic": ModelRoute(upstream="anthropic", address=("ANTHROPIC_BASE_URL",), native=True),
-    "gemini": ModelRoute(upstream="gemini", address=(_BASE_URL,), path="/v1beta", native=True),
-}
-# Variables that LiteLLM prefers to those above.
-_PREFERRED = ("ANTHROPIC_API_BASE",)
-
-
-def route_of(
-    litellm: Any, env: Mapping[str, str], inherited: Mapping[str, str]
-) -> ModelRoute | None:
-    """Return how a model is asked through the service; None if it has an address of its own.
+def upstream_of(route: Any) -> str:
+    """Return the named upstream of a model: the one of its provider's name, else the first.
 
     Arguments:
-        litellm: benchflow's LiteLLMRoute, as it is without us.
-        env, inherited: variables for LiteLLM, and those of this process.
+        route: benchflow's LiteLLMRoute.
     """
-    native = litellm.provider_name == "native"
-    kind = litellm.upstream_model.partition("/")[0] if native else litellm.provider_name
-    known = (_NATIVE if native else _REGISTERED).get(kind)
-    if named := inherited.get(UPSTREAM):
-        if known is None:
-            return None if native else ModelRoute(upstream=named, address=(_BASE_URL,))
-        return ModelRoute(
-            upstream=named, address=known.address, path=known.path, native=known.native
-        )
-    if known is None or kind == "vllm":  # the operator says where vLLM is
-        return known
-    everywhere = {**inherited, **env}
-    if native:
-        own = any(everywhere.get(name) for name in (*known.address, *_PREFERRED))
-    else:
-        own = not _is_default(kind, str(litellm.litellm_params.get("api_base") or ""))
-    return None if own else known
-
-
-def _is_default(provider: str, base_url: str) -> bool:
-    providers = importlib.import_module("benchflow.agents.providers")
-    return bool(base_url == providers.resolve_base_url(providers.PROVIDERS[provider], {}))
+    native = route.provider_name == "native"
+    provider = route.upstream_model.partition("/")[0] if native else route.provider_name
+    named = os.environ[UPSTREAM].split(",")
+    return provider if provider in named else named[0]
 
 
 def addresses(
-    route: ModelRoute, registered: models.RolloutRegistered, env: Mapping[str, str]
+    upstream: str, registered: models.RolloutRegistered, env: Mapping[str, str], *, gemini: bool
 ) -> dict[str, str]:
     """Return the variables that lead LiteLLM to the rollout; the provider's key stays the user's.
+
+    Arguments:
+        gemini: LiteLLM asks Google's API, whose version is part of the address and which has a
+            variable of its own for the key.
 
     Raises:
         NotMeasured: the service has no such upstream.
     """
-    base = registered.base_urls.get(route.upstream)
+    base = registered.base_urls.get(upstream)
     if base is None:
-        raise NotMeasured(f"truezero: the service has no upstream {route.upstream!r}")
-    variables = dict.fromkeys(route.address, base + route.path)
-    if _BASE_URL in variables:
-        own = ("GEMINI_API_KEY",) if route.native else ()
-        keys = (env.get(name) for name in (_KEY, *own))
-        variables[_KEY] = next(filter(None, keys), registered.key)
-    return variables
+        raise NotMeasured(f"truezero: the service has no upstream {upstream!r}")
+    variables = dict.fromkeys(_ADDRESSES, f"{base}/v1beta" if gemini else base)
+    keys = (env.get(name) for name in (_KEY, *(("GEMINI_API_KEY",) if gemini else ())))
+    return {**variables, _KEY: next(filter(None, keys), registered.key)}
 
 
 # --- verdicts ---
@@ -332,10 +282,11 @@ def _starts(original: AsyncMethod) -> AsyncMethod:
     @wraps(original)
     async def run(evaluation: Any) -> Any:
         if asked_for():
-            why = next(iter(_unsupported), None) or await asyncio.to_thread(_refusal)
+            why = next(iter(_unsupported), None) or _unnamed()
+            why = why or await asyncio.to_thread(_refusal)
             if why:
                 raise NotStarted(f"truezero: no job is started: {why}")
-        else:
+        elif not _unnamed():
             await asyncio.to_thread(_contact.made)
         done = await original(evaluation)
         batch = _measured_jobs.pop(evaluation._job_name, None)
@@ -405,22 +356,19 @@ async def _pointed(rollout: Any, runtime: Mapping[str, Any]) -> dict[str, str]:
     agent, model = runtime["agent"], runtime["model"]
     if _MASTER_KEY in env or not _goes_through_litellm(agent, model, env):
         return env
-    try:
-        route = _route(model, env)
-    except ValueError:
-        return env  # benchflow says itself what is missing
+    why = _unnamed()
     if asked_for():
-        if route is None:
-            raise NotMeasured(_own_address(rollout._job_name, agent, model, env))
-        return await _measured(rollout, runtime, route)
-    if route is None:
-        _say_once(_own_address(rollout._job_name, agent, model, env) or "")
+        if why:
+            raise NotMeasured(f"truezero: {why}")
+        return await _measured(rollout, runtime)
+    if why:
+        _goes_on(why)
         return env
     if not await asyncio.to_thread(_contact.made):
         return env
     try:
         async with asyncio.timeout(GREETING_S):
-            return await _measured(rollout, runtime, route)
+            return await _measured(rollout, runtime)
     except NotMeasured as refused:
         if refused.__cause__ is None:  # of this job, not of the service
             _goes_on(str(refused))
@@ -431,33 +379,29 @@ async def _pointed(rollout: Any, runtime: Mapping[str, Any]) -> dict[str, str]:
     return env
 
 
-async def _measured(rollout: Any, runtime: Mapping[str, Any], route: ModelRoute) -> dict[str, str]:
+async def _measured(rollout: Any, runtime: Mapping[str, Any]) -> dict[str, str]:
     """Return LiteLLM's environment with the address of the rollout, registered if it is new."""
     env: dict[str, str] = runtime["agent_env"]
+    config = importlib.import_module("benchflow.providers.litellm_config")
+    try:
+        route = config.resolve_litellm_route(runtime["model"], env)
+    except ValueError:
+        return env  # benchflow says itself what is missing
+    upstream = upstream_of(route)
     measured: _Measured | None = getattr(rollout, _STATE, None)
     if measured is None:
-        measured = _Measured(registered=await _register(rollout, runtime, route))
-    variables = {**env, **addresses(route, measured.registered, env)}
+        measured = _Measured(registered=await _register(rollout, runtime, upstream))
+    gemini = route.upstream_model.startswith("gemini/")
+    variables = {**env, **addresses(upstream, measured.registered, env, gemini=gemini)}
     setattr(rollout, _STATE, measured)
     return variables
 
 
-def _route(model: str, env: dict[str, str]) -> ModelRoute | None:
-    config = importlib.import_module("benchflow.providers.litellm_config")
-    return route_of(config.resolve_litellm_route(model, env), env, os.environ)
-
-
-def _own_address(job: str, agent: str, model: str | None, env: dict[str, str]) -> str | None:
-    """Return why no rollout of a job can be measured; None if it can, or benchflow says why not."""
-    try:
-        if not model or not _goes_through_litellm(agent, model, env) or _route(model, env):
-            return None
-    except ValueError:
+def _unnamed() -> str | None:
+    """Return what is to be set; None if it is."""
+    if os.environ.get(UPSTREAM):
         return None
-    return (
-        f"job {job} is not measured: {model} has an address of its own; set {UPSTREAM} to the "
-        "name of the service's upstream that leads there"
-    )
+    return f"set {UPSTREAM} to the upstream of the service that has the models, such as openai"
 
 
 def _refusal() -> str | None:
@@ -501,20 +445,18 @@ def _batch_of(rollout: Any) -> str:
 
 
 async def _register(
-    rollout: Any, runtime: Mapping[str, Any], route: ModelRoute
+    rollout: Any, runtime: Mapping[str, Any], upstream: str
 ) -> models.RolloutRegistered:
     batch = _batch_of(rollout)
     if rollout._config.purpose == "reviewer":
         batch += _REVIEWERS
-    task, name = rollout._config.task_path.name, runtime["session_id"][:_LONGEST_ID] or None
+    name = runtime["session_id"][:_LONGEST_ID] or None
     facts: dict[str, Any] = {
-        "batch": batch, "task": task, "upstream": route.upstream,
+        "batch": batch, "task": rollout._config.task_path.name, "upstream": upstream,
         "model": runtime["model"].rpartition("/")[2], "metadata": {"rollout_name": name},
     }  # fmt: skip
     try:
         async with AsyncClient() as client:
-            earlier = await client.rollouts(batch=batch, task=task)
-            facts["attempt"] = next_attempts(earlier).get((task, None), 0)
             try:
                 registered = await client.register(id=name, **facts)
             except ServiceError as error:

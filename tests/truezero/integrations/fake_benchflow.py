@@ -80,22 +80,12 @@ def module(name: str, **members: Any) -> ModuleType:
 
 
 def litellm_route(model: str, env: dict[str, str]) -> Any:
-    base = env.get("BENCHFLOW_PROVIDER_BASE_URL") or "https://api.openai.com/v1"
-    return SimpleNamespace(
-        provider_name="openai", upstream_model=model, litellm_params={"api_base": base}
-    )
-
-
-def default_base(config: str, env: dict[str, str]) -> str:
-    assert env == {}, "what the user has set is not the default"
-    return {"openai": "https://api.openai.com/v1", "deepseek": "https://api.deepseek.com/v1"}[
-        config
-    ]
+    del env
+    return SimpleNamespace(provider_name="openai", upstream_model=model)
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``import`` find these modules instead of benchflow's."""
-    names = {"openai": "openai", "deepseek": "deepseek"}
     for made in (
         module("benchflow.rollout_planes", DefaultRolloutPlanes=type("Own", (Planes,), {})),
         module("benchflow.providers.litellm_config", resolve_litellm_route=litellm_route),
@@ -104,7 +94,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> None:
             uses_native_subscription_auth=lambda agent, model, env: "OAUTH" in env,
             needs_litellm_runtime=lambda agent, model: agent != "oracle",
         ),
-        module("benchflow.agents.providers", PROVIDERS=names, resolve_base_url=default_base),
         module(
             "benchflow.diagnostics",
             ProviderApiErrorDiagnostic=Proven,

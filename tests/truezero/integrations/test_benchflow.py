@@ -49,6 +49,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (folder / name).write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("TRUEZERO_URL", GONE)
+    monkeypatch.setenv(glue.UPSTREAM, "openai")
     monkeypatch.setattr(glue, "_told", set())
     monkeypatch.setattr(glue, "_unsupported", [])
     monkeypatch.setattr(glue, "_measured_jobs", {})
@@ -131,6 +132,9 @@ def test_a_job_that_asked_for_it_does_not_start_without_the_service(
     monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
     with pytest.raises(ValueError, match=r"^truezero: no job is started: cannot reach"):
         runs()  # benchflow's command prints a ValueError, and ends with 1
+    monkeypatch.delenv(glue.UPSTREAM)
+    with pytest.raises(ValueError, match=r"^truezero: no job is started: set TRUEZERO_BENCHFLOW_"):
+        runs()
 
 
 def test_a_job_that_asked_for_it_does_not_start_on_a_release_without_our_seams(

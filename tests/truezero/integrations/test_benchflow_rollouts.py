@@ -33,6 +33,7 @@ def rollouts(
     """Makes rollouts of a benchflow whose methods are wrapped."""
     fake_benchflow.install(monkeypatch)
     monkeypatch.setenv("TRUEZERO_URL", url)
+    monkeypatch.setenv(glue.UPSTREAM, "openai")
     monkeypatch.setattr(glue, "_told", set())
     monkeypatch.setattr(glue, "_measured_jobs", {})
     monkeypatch.setattr(glue, "_contact", Contact(glue._goes_on))
@@ -142,37 +143,31 @@ def test_an_agent_that_grades_is_kept_out_of_the_jobs_batch(rollouts: Made) -> N
         assert "t1__grades" not in {item.id for item in client.rollouts(batch="night")}
 
 
-@pytest.mark.parametrize(
-    "env", [{"OAUTH": "1"}, {"BENCHFLOW_PROVIDER_BASE_URL": "https://own.example/v1"}]
-)
-def test_what_does_not_pass_through_is_left_alone(
-    env: dict[str, str], rollouts: Made, caplog: pytest.LogCaptureFixture
-) -> None:
-    done = run(rollouts("elsewhere", env=env))
-    assert (done._planes.env, done._rewards, done.classified) == (env, {"reward": 0.0}, 1)
-    assert ("TRUEZERO_BENCHFLOW_UPSTREAM" in caplog.text) == ("OAUTH" not in env)
-
-
-def test_one_sentence_a_job_says_how_to_measure_under_a_gateway_of_ones_own(
+def test_an_agent_on_its_own_subscription_is_left_alone(
     rollouts: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
+    done = run(rollouts("elsewhere", env={"OAUTH": "1"}))
+    assert (done._planes.env, done._rewards) == ({"OAUTH": "1"}, {"reward": 0.0})
+    assert (done.classified, caplog.messages) == (1, [])
+
+
+def test_without_an_upstreams_name_benchflow_goes_on_and_one_sentence_a_job_asks_for_it(
+    rollouts: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.delenv(glue.UPSTREAM)
     own = {"BENCHFLOW_PROVIDER_BASE_URL": "https://own.example/v1"}
     for number in range(3):
-        run(rollouts(f"own-{number}", env=own))
+        done = run(rollouts(f"own-{number}", env=own))
+        assert (done._planes.env, done._rewards, done.classified) == (own, {"reward": 0.0}, 1)
     [line] = caplog.messages
     assert line == (
-        "truezero: job night is not measured: openai/gpt-5 has an address of its own; set "
-        "TRUEZERO_BENCHFLOW_UPSTREAM to the name of the service's upstream that leads there"
+        "truezero: benchflow goes on unmeasured (TRUEZERO_BENCHFLOW=on would stop it): set "
+        "TRUEZERO_BENCHFLOW_UPSTREAM to the upstream of the service that has the models, such as "
+        "openai"
     )
-
-
-def test_where_truezero_was_asked_for_no_gateway_of_ones_own_is_gone_around(
-    rollouts: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
-    done = rollouts("own-asked", env={"BENCHFLOW_PROVIDER_BASE_URL": "https://own.example/v1"})
     with pytest.raises(NotMeasured, match="set TRUEZERO_BENCHFLOW_UPSTREAM"):
-        asyncio.run(done.connect())
+        asyncio.run(rollouts("own-asked", env=own).connect())
 
 
 def test_a_service_that_was_not_asked_for_may_be_away(
