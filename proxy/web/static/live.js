@@ -33,7 +33,7 @@
   function alike(one, other) { return one.nodeName === other.nodeName && keyOf(one) === keyOf(other); }
 
   class Merge {
-    constructor(fresh, all) { this.fresh = fresh; this.all = all; this.rows = 0; this.waits = false; this.changed = false; }
+    constructor(fresh, all) { this.fresh = fresh; this.all = all; this.rows = 0; this.waits = false; this.changed = false; this.added = []; }
 
     node(old, fresh) {
       if (old.isEqualNode(fresh)) return;
@@ -101,6 +101,7 @@
 
     insert(into, node, before) {
       for (const button of node.querySelectorAll?.(COPIES) ?? []) button.hidden = !navigator.clipboard;
+      if (node.dataset?.key) this.added.push(node);
       into.insertBefore(node, before);
       this.changed = true;
     }
@@ -117,12 +118,16 @@
     const text = merged.rows ? `${merged.rows.toLocaleString("en")} new · show` : "Changed · show";
     if (latest && more.textContent !== text) { more.textContent = text; announce(text); }
     document.dispatchEvent(new Event("merged"));
-    return merged.changed;
+    return merged;
   }
 
   more.addEventListener("click", async () => {
     // What waits may be older than what is shown by now.
-    try { merge(await fetched(), true); } catch { word.textContent = "offline"; }
+    try {
+      const { added } = merge(await fetched(), true);
+      added[0]?.scrollIntoView({ block: "center" });
+      for (const row of added) row.animate([{ backgroundColor: "var(--accent-fill)" }, {}], 6000);
+    } catch { word.textContent = "offline"; }
     announce("Page updated");
   });
 
@@ -142,7 +147,7 @@
     const began = performance.now();
     const fresh = await fetched();
     if (selecting()) { wanted = true; return; }
-    const changed = merge(fresh, false);
+    const { changed } = merge(fresh, false);
     if (changed && Date.now() - announced > 15000) { announced = Date.now(); announce("Page updated"); }
     spent = performance.now() - began;
   }
