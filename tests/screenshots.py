@@ -53,6 +53,7 @@ DRAWN: Mapping[str, tuple[str, str]] = {
     "batches": ("/", "runs-1440.png"),
     "overview": ("/ui/batches/terminal-bench-sonnet", "three-1440.png"),
     "rollouts": ("/ui/batches/terminal-bench-sonnet?tab=rollouts", "rollouts-1440.png"),
+    "rollout": ("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0#call-8", "rollout-1440.png"),
     "tasks": ("/ui/batches/swe-verified-gpt-5?tab=tasks", "tasks-1440.png"),
     "compare": ("/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly", "compare-1440.png"),
     "upstreams": ("/ui/upstreams?window=86400", "upstreams-1440.png"),

@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 from proxy.control import judge
 from proxy.control.queries import Service, run_in_thread
+from proxy.control.upstreams import series_facts
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.calls import known_calls, outline, some_of
@@ -175,6 +176,7 @@ def _sum_known(values: Iterable[int | None]) -> int | None:
 
 
 CALLS = 10_000  # of one rollout that a page looks at
+PROVING = 6  # calls that are shown as the proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,9 @@ class RolloutDetail:
 
     ``facts`` are its columns, ``outcome`` as the runner reported it (None before), ``known`` the
     counts of calls behind the verdict's sums; ``calls`` is the outline of the first of ``total``
-    calls, ``marked`` the ids that are evidence, ``details`` all fields of those listed, by id.
+    calls, ``marked`` the ids that are evidence, ``proof`` those that prove the verdict's sentence,
+    the first ones. ``details`` has all fields of the proof and of the calls listed, by id;
+    ``asked`` what the proxy asked the provider itself beside failed calls.
     """
 
     facts: Facts
@@ -193,8 +197,20 @@ class RolloutDetail:
     calls: Sequence[Facts]
     total: int
     marked: Collection[str]
+    proof: Sequence[str]
     listed: CallList
     details: Mapping[str, Facts]
+    asked: Sequence[AskedSeries]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedSeries:
+    """What the proxy asked beside a failed call, and heard; ``facts`` as `series_facts` has it."""
+
+    series: str
+    beside: str
+    result: str | None
+    facts: Facts
 
 
 async def rollout_detail(
@@ -226,6 +242,15 @@ async def rollout_detail(
     listed = await run_in_thread(
         call_list, calls, marked=marked, answered=answered, show=show, opened=opened, at=at
     )
+    deciding = deciding_calls(verdict) or [each for each in answered if each]
+    asked = [
+        AskedSeries(
+            series=each["series"], beside=each["exchange_id"], result=each["result"], facts=facts
+        )
+        for each in {each["series"]: each for each in verdict["references"]}.values()
+        if (facts := await series_facts(service, each["series"])) is not None
+    ]
+    beside = [each.beside for each in asked]
     return RolloutDetail(
         facts=row,
         outcome=json.loads(row["outcome"]) if row["outcome"] else None,
@@ -234,9 +259,21 @@ async def rollout_detail(
         calls=calls,
         total=outlined.total,
         marked=marked,
+        proof=deciding[:PROVING],
         listed=listed,
-        details=await _details(service, rollout_id, calls, listed),
+        details=await _details(service, rollout_id, calls, listed, [*deciding[:PROVING], *beside]),
+        asked=asked,
     )
+
+
+def deciding_calls(verdict: Facts) -> Sequence[str]:
+    """Return the ids of the calls that the score hangs on.
+
+    Those of the findings that take the score away, as of a dead judge; else those of the rule.
+    """
+    named = verdict["excluded_by"]
+    against = [each["evidence"] for each in verdict["validity"] if each["check"] in named]
+    return list(dict.fromkeys(chain(*against))) or verdict["evidence"]
 
 
 async def call_detail(service: Service, rollout_id: str, call_id: str) -> Facts:
@@ -254,10 +291,18 @@ async def call_detail(service: Service, rollout_id: str, call_id: str) -> Facts:
 
 
 async def _details(
-    service: Service, rollout_id: str, calls: Sequence[Facts], listed: CallList
+    service: Service,
+    rollout_id: str,
+    calls: Sequence[Facts],
+    listed: CallList,
+    beside: Collection[str],
 ) -> Mapping[str, Facts]:
-    shown = [line for line in listed.lines if not isinstance(line, CollapsedCalls)]
-    numbers = {calls[number - 1]["id"]: number for number in shown}
+    shown = {line for line in listed.lines if not isinstance(line, CollapsedCalls)}
+    numbers = {
+        call["id"]: number
+        for number, call in enumerate(calls, start=1)
+        if number in shown or call["id"] in beside
+    }
     details = await _encoded(service, rollout_id, [*numbers])
     return {
         each: {**details[each], "number": number}

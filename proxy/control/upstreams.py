@@ -416,9 +416,22 @@ async def ask_reference(service: Service, upstream: str, model: str) -> dict[str
         series_id = await service.ask_reference(name, model)
     except StoreError as error:
         raise storage_unavailable(error) from error
+    facts = await series_facts(service, series_id)
+    if facts is None:
+        raise Refusal(503, "storage_unavailable", "the series is gone", RETRY_SOON)
+    return facts
+
+
+async def series_facts(service: Service, series_id: str) -> dict[str, Any] | None:
+    """Return a series of reference calls and what came back; None if it is deleted.
+
+    Returns:
+        ``series``, ``upstream``, ``model``, ``api``, ``started_at``, ``ended_at``, ``not_run``, and
+        ``calls``, each with its answer's facts unless they are deleted.
+    """
     row = await service.run(service.database.references.of_id, series_id)
     if row is None:
-        raise Refusal(503, "storage_unavailable", "the series is gone", RETRY_SOON)
+        return None
     asked = json.loads(row["calls"])
     ids = [call["exchange_id"] for call in asked]
     exchanges = await service.read(some_of, REFERENCE, ids)

@@ -6,16 +6,15 @@ Horizontal positions are in percent, so that a chart fits any width.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 from classifier.batches import Entry, TaskRepeat
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
-from proxy.control.upstreams import Latencies, TimelinePoint, UpstreamPoint
+from proxy.control.upstreams import Latencies, TimelinePoint, UpstreamPoint, round_step
 from proxy.web import badges, format
 from proxy.web.badges import Badge
 from truezero.printable import plural
@@ -523,10 +522,7 @@ def _badge(member: Member) -> Badge:
     return NO_REWARD if badge is badges.HEALTHY else badge
 
 
-# --- a rollout's calls along time, and the map of all ------------------------------------------
-
-
-_PARTS = 100  # of a map, at most
+# --- a rollout's calls along time ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -647,51 +643,62 @@ def _repeats(calls: Sequence[Mapping[str, Any]]) -> list[int | None]:
     return repeated
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MapPart:
-    """Consecutive calls in a map of all: numbers ``first`` to ``last``, ``x`` in percent.
+TIMELINE_HEIGHT = 34  # pixels of the calls of one role
+_FAILED_FROM, _ANSWERED_FROM = 0, 12  # pixels from the top: failures stand out
+_STROKE = 1.6  # of `WIDTH`
 
-    ``badge`` is that of the worst of them; ``marked``: one of them is evidence or shows a finding.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTimeline:
+    """All calls of a rollout, each a stroke at the second it began, by role.
+
+    ``rows`` has for each role the SVG paths, x from 0 to ``WIDTH`` and y in pixels, and a label;
+    ``ticks`` are (percent, text); ``legend`` counts calls by badge.
     """
 
-    first: int
-    last: int
-    badge: Badge
-    label: str
-    marked: bool
-    x: float
-    width: float
+    rows: Mapping[str, tuple[Sequence[tuple[Badge, str]], str]]
+    ticks: Sequence[tuple[float, str]]
+    legend: Sequence[tuple[Badge, int]]
 
 
-def call_map(calls: Sequence[Mapping[str, Any]], marked: Collection[str]) -> list[MapPart]:
-    """Lay out all calls of a rollout in a row, each as wide as the others."""
-    count = min(_PARTS, len(calls))
-    edges = [len(calls) * n // count for n in range(count + 1)] if count else [0]
-    return [
-        _part(calls[begin:end], begin, marked, x=100 * n / count, width=100 / count)
-        for n, (begin, end) in enumerate(pairwise(edges))
-    ]
+def call_timeline(calls: Sequence[Mapping[str, Any]], *, now: float) -> CallTimeline:
+    """Lay out all calls of a rollout along time.
 
-
-def _part(
-    calls: Sequence[Mapping[str, Any]],
-    begin: int,
-    marked: Collection[str],
-    *,
-    x: float,
-    width: float,
-) -> MapPart:
-    counts = Counter(badges.of_call(call) for call in calls)
-    worst = min(counts, key=lambda badge: (badge == badges.HEALTHY, -counts[badge], badge.label))
-    first, last = begin + 1, begin + len(calls)
-    name = f"call {first}" if first == last else f"calls {first}–{last}"
-    words = ", ".join(f"{count} {badge.label}" for badge, count in counts.most_common())
-    return MapPart(
-        first=first,
-        last=last,
-        badge=worst,
-        label=f"{name}: {words}",
-        marked=any(call["id"] in marked for call in calls),
-        x=x,
-        width=width,
+    Arguments:
+        now: epoch seconds, at which calls in flight end.
+    """
+    start = min(call["started_at"] for call in calls)
+    span = max(max(_ended(call, now) for call in calls) - start, 1e-6)
+    places: defaultdict[str, defaultdict[Badge, set[int]]] = defaultdict(lambda: defaultdict(set))
+    counts: defaultdict[str, Counter[Badge]] = defaultdict(Counter)
+    for call in calls:
+        badge = badges.of_call(call)
+        places[call["role"]][badge].add(round(WIDTH * (call["started_at"] - start) / span))
+        counts[call["role"]][badge] += 1
+    step_s = round_step(span / _LABELS)
+    return CallTimeline(
+        rows={
+            role: (
+                [(badge, _ticked(badge, at)) for badge, at in of.items()],
+                _words(role, counts[role], span),
+            )
+            for role, of in places.items()
+        },
+        ticks=[
+            (100 * n * step_s / span, format.seconds(n * step_s))
+            for n in range(math.floor(0.97 * span / step_s) + 1)
+        ],
+        legend=sum(counts.values(), Counter()).most_common(),
     )
+
+
+def _ticked(badge: Badge, places: Collection[int]) -> str:
+    top = _ANSWERED_FROM if badge == badges.HEALTHY else _FAILED_FROM
+    return "".join(f"M{x} {top}h{_STROKE}V{TIMELINE_HEIGHT}h-{_STROKE}z" for x in sorted(places))
+
+
+def _words(role: str, counts: Counter[Badge], span_s: float) -> str:
+    named = {badges.HEALTHY: "answered"}
+    parts = [f"{count:,} {named.get(badge, badge.label)}" for badge, count in counts.most_common()]
+    calls = f"{plural(counts.total(), 'call')} of the {role} over {format.seconds(span_s)}"
+    return f"{calls}: {', '.join(parts)}"

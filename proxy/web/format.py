@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import unicodedata
@@ -80,6 +79,11 @@ def seconds(value: float | None) -> str:
     return UNKNOWN
 
 
+def took(value: float) -> str:
+    """Format as ``71.9 ms``, three digits; from a second on as `seconds` does."""
+    return f"{1000 * value:.3g} ms" if value < 0.9995 else seconds(value)
+
+
 def ago(at: float | None, now: float) -> str:
     """Format as ``just now``, ``4 min ago``, ``3 h ago`` or ``12 d ago``."""
     if at is None:
@@ -120,11 +124,6 @@ def zeros(found: Mapping[str, Any]) -> str:
     if not reported:
         return "no zeros"
     return f"{number(none) if none else 'none'} of {plural(reported, 'zero')}"
-
-
-def field(value: object) -> str:
-    """Format a stored value as JSON has it, a text without quotes."""
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def shell(text: str) -> str:

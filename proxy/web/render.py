@@ -85,7 +85,8 @@ _TERMS = {
     "Coverage": "coverage", "Least – most": "least – most", "Least – score – most": "least – most",
     "pass@k": "pass@k", "Validity": "validity", "Error rate": "error rate",
     "First byte": "first byte", "Key": "lane", "Evidence": "evidence", "Breaker open": "breaker",
-    "Zeros": "zeros",
+    "Zeros": "zeros", "Whose failure": "corroborated", "Run again": "transient",
+    "Lost to failures": "lost to failures", "Waiting at the proxy": "waiting at the proxy",
 }  # fmt: skip
 
 
@@ -154,7 +155,7 @@ def _templates() -> Environment:
     filters = (
         format.number, format.short, format.percent, format.score, format.reward, format.dollars,
         format.seconds, format.shell, format.ago, format.moment, format.iso, format.local,
-        format.clock, format.field, format.zeros,
+        format.clock, format.zeros,
     )  # fmt: skip
     environment.filters.update({each.__name__: each for each in filters})
     environment.globals.update(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from enum import Enum
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -13,6 +13,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier import codec
+from classifier.records import columns
 from classifier.sentences import sentence
 from proxy.control.listing import beside
 from proxy.control.queries import path_of
@@ -21,12 +22,14 @@ from proxy.control.rollout_view import (
     CollapsedCalls,
     RolloutDetail,
     call_detail,
+    deciding_calls,
     rollout_detail,
 )
-from proxy.web import badges, charts, list_pages, render
-from proxy.web.context import Context, Name, Number, Text, page_router
+from proxy.web import badges, charts, format, list_pages, render
+from proxy.web.context import Context, Name, Number, Text, page_router, redirect
 from proxy.web.panels import PanelPlace
 from truezero.models.batches import NO_BATCH
+from truezero.printable import plural
 
 # --- the runner's report as text ---------------------------------------------------------------
 # It is the runner's own text, not ours.
@@ -73,11 +76,91 @@ def _indented(value: object) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
+# --- what is stored of a call, in words -----------------------------------------------------------
+
+
+_GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Call": {
+        "id": "id", "started_at": "began", "role": "role", "kind": "kind", "upstream": "sent to",
+        "method": "method", "api": "in the form of", "model": "model asked",
+        "model_ambiguous": "model named twice", "output_limit": "tokens allowed",
+        "prompt_words": "words of the prompt, at least", "has_tools": "tools offered",
+        "continues": "goes on from", "begun_elsewhere": "begun elsewhere",
+        "sdk_retry": "SDK's retry", "held_s": "waited at the proxy",
+    },
+    "Answer": {
+        "status": "status", "error_code": "error code", "ending": "ended", "held": "held open",
+        "streamed": "streamed", "first_byte_s": "first byte", "first_token_s": "first token",
+        "duration_s": "time", "answered_model": "model that answered", "fallback": "stood in",
+        "finish_reason": "finish reason", "tool_calls": "tool calls",
+        "output_seen": "output seen", "content_seen": "text or tool call seen",
+        "written_call": "tool call as text", "answer_state": "state", "pending": "fetched later",
+        "provider_request_id": "provider's request id", "served_by": "served by",
+        "system_fingerprint": "engine", "weight_version": "weights",
+        "response_bytes": "response", "response_digest": "answer's digest",
+        "output_digest": "output's digest",
+    },
+    "Judged as": {
+        "subcategory": "cause", "rule": "by rule", "reason": "reason", "transient": "passing",
+        "retry_after_s": "retry after", "output_reads_as": "reads as",
+        "deaf": "not read because", "inferred": "read by its shape", "injected": "injected",
+        "input_tokens": "tokens in", "cached_input_tokens": "of them cached",
+        "cache_write_tokens": "written to the cache", "output_tokens": "tokens out",
+        "reasoning_tokens": "of them reasoning", "total_tokens": "tokens",
+        "input_total": "tokens in, all", "output_total": "tokens out, all",
+        "usage_source": "tokens from", "cost_usd": "cost", "billed_as": "billed as",
+    },
+    "Sent by": {
+        "key_digest": "key", "key_source": "key from", "selector_digest": "account's digest",
+        "attribution_source": "told apart by", "request_bytes": "request",
+        "request_digest": "request's digest",
+    },
+}  # fmt: skip
+_NAMES = frozenset(each.name for each in columns() if issubclass(each.type, Enum))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFields:
+    """All that is stored of a call: values under their labels; ``empty`` fields hold nothing."""
+
+    groups: Mapping[str, Sequence[tuple[str, str]]]
+    empty: int
+
+
+def call_fields(call: Mapping[str, Any]) -> CallFields:
+    """Put the fields of a call, as REST has them, into words, with units and few digits."""
+    groups = {
+        title: [
+            (label, _said(name, call[name])) for name, label in labels.items()
+            if call.get(name) is not None
+        ]
+        for title, labels in _GROUPS.items()
+    }  # fmt: skip
+    known = sum(map(len, groups.values()))
+    return CallFields(groups=groups, empty=sum(map(len, _GROUPS.values())) - known)
+
+
+def _said(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name == "started_at":
+        return format.moment(value)
+    if name == "cost_usd":
+        return format.dollars(value)
+    if name.endswith("_s"):
+        return format.took(value)
+    if name.endswith("_bytes"):
+        return plural(value, "byte")
+    if name in _NAMES:
+        return str(value).replace("_", " ")
+    return value if isinstance(value, str) else format.number(value)
+
+
 # --- pages -------------------------------------------------------------------------------------
 
 
-_MAPPED = 12  # calls from which on a map of all of them helps
-_OWN = frozenset(("show", "at", "open"))  # parameters that are not the list's
+_DRAWN = 12  # calls from which on a timeline of all of them helps
+_OWN = frozenset(("show", "at", "open", "call"))  # parameters that are not the list's
 _Range = Annotated[str, Query(pattern=r"^(\d{1,6}-\d{1,6})?$")]
 
 router = page_router()
@@ -120,10 +203,14 @@ async def _rollout(
     show: CallFilter = CallFilter.FOLDED,
     at: Number = 1,
     open: _Range = "",
+    call: Number | None = None,
 ) -> Response:
     within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
     form = list_pages.read_form(within)
     view = CallsView(show=show, at=at, opened=open, within=form.query_items)
+    if call is not None:  # a fragment opens it, and no form can have one that depends on a field
+        shown = view.query(show=CallFilter.ALL.value, at=call, open="")
+        return redirect(f"{path_of('rollouts', rollout_id)}{shown}#call-{call}")
     page = await rollout_detail(context.service, rollout_id, show=show, at=at, opened=view.range)
     batch = page.facts["batch"] or NO_BATCH
     rollouts = form if within else list_pages.read_form((), batch=batch)
@@ -137,6 +224,7 @@ async def _rollout(
         before=before,
         after=after,
         live=urlencode({"rollout": rollout_id}),
+        address=context.address(request),
         panels=await context.shown(PanelPlace.ROLLOUT_SUMS, rollout_id),
         **_values(page, context.service.now()),
     )
@@ -156,35 +244,31 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         page.calls, evidence, now=now, details=page.details, findings=verdict["validity"]
     )
     by_number = {bar.number: bar for bar in bars}
-    lines = page.listed.lines
-    mapped = len(page.calls) >= _MAPPED
+    by_id = {bar.call["id"]: bar for bar in bars}
+    roles = {call["role"] for call in page.calls}
     return {
         "page": page,
         "facts": page.facts,
         "outcome": page.outcome,
         "verdict": verdict,
         "evidence": evidence,
+        "proof": [by_id[each] for each in page.proof if each in by_id],
+        "beside": {each.series: by_id.get(each.beside) for each in page.asked},
         "sentence": verdict["sentence"] or sentence(codec.decode_verdict(verdict)),
         "in_flight": _in_flight(page.calls),
         "reported": outcome_texts(page.outcome, page.facts["metadata"]),
         "lines": [
-            line if isinstance(line, CollapsedCalls) else by_number.get(line) for line in lines
+            line if isinstance(line, CollapsedCalls) else by_number.get(line)
+            for line in page.listed.lines
         ],
         "numbers": _numbers(page),
-        "parts": charts.call_map(page.calls, page.marked) if mapped else (),
+        "timeline": charts.call_timeline(page.calls, now=now)
+        if len(page.calls) >= _DRAWN or len(roles) > 1
+        else None,
         "causes": badges.CAUSES,
         "with_key": len({call["key_digest"] for call in page.details.values()}) > 1,
+        "fields": call_fields,
     }
-
-
-def deciding_calls(verdict: Mapping[str, Any]) -> Sequence[str]:
-    """Return the ids of the calls that the score hangs on.
-
-    Those of the findings that take the score away, as of a dead judge; else those of the rule.
-    """
-    named = verdict["excluded_by"]
-    against = [each["evidence"] for each in verdict["validity"] if each["check"] in named]
-    return list(dict.fromkeys(chain(*against))) or verdict["evidence"]
 
 
 def _in_flight(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

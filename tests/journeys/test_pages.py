@@ -53,7 +53,7 @@ TOKEN = "t0ken-of-the-operator"
 WRONG = "Wrong admin token, or a link that was used or has expired."
 WINDOW: ViewportSize = {"width": 1280, "height": 900}
 SCHEMES: Sequence[Literal["light", "dark"]] = ("light", "dark")
-WIDTHS = (1440, 1024, 390)  # of windows, in pixels
+WIDTHS = (1920, 1440, 1024, 390)  # of windows, in pixels
 PATIENCE_MS = 60_000
 
 BATCH = "/ui/batches/terminal-bench-sonnet"
@@ -748,8 +748,10 @@ def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader:
     page.get_by_role("link", name="auth:401").first.click()
     page.locator("table.rollouts tbody th a").last.click()
     page.get_by_role("complementary").locator("h2.id a").click()
-    page.locator(".answer p", has_text="Evidence").get_by_role("link").last.click()
-    expect(page.locator(".calls li:target")).to_contain_text("evidence")
+    page.locator(".verdict h3").get_by_role("link").last.click()
+    opened = page.locator(".calls li:has(:target)")
+    expect(opened.locator("summary")).to_contain_text("proof")
+    expect(opened.locator(".drawer")).to_be_visible()
 
 
 def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
@@ -812,6 +814,12 @@ def test_new_rows_wait_while_rows_that_are_read_change_in_place(
     expect(rows).to_have_count(11)
     expect(more).to_be_hidden()
     assert page.evaluate("window.row.isConnected"), "the row is the same one, further down"
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.keyboard.press("End")
+    shown.registers(id="still-11", batch="still", model="gpt-5-mini", upstream="openai")
+    page.get_by_role("button", name="1 new · show").click()
+    expect(rows.filter(has_text="still-11")).to_be_in_viewport()
+    page.set_viewport_size(WINDOW)
 
 
 def test_nothing_changes_while_text_is_selected(shown: Shown, reader: Opener) -> None:
@@ -899,6 +907,7 @@ def test_the_first_call_appears_by_itself(browser: Browser, reader: Opener, tmp_
 
 def test_a_command_is_copied(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url, copies=True).opens("/ui/rollouts/my-first-rollout")
+    page.get_by_text("Command line").click()
     page.get_by_role("button", name="Copy the command").click()
     expect(page.get_by_role("status")).to_have_text("Copied")
     copied = page.evaluate("navigator.clipboard.readText()")
@@ -1041,8 +1050,8 @@ def test_the_proof_opens_beside_the_list_and_follows_the_keys(shown: Shown, read
     assert page.url.endswith("#open=" + quote(names[1], safe=""))
     page.keyboard.press("k")
     expect(panel.locator("h2.id")).to_have_text(names[0])
-    panel.locator(".answer a[href^='#']").first.click()
-    assert page.evaluate("document.activeElement.closest('.panel li').id").startswith("panel-call-")
+    panel.locator(".verdict a[href^='#']").first.click()
+    assert page.evaluate("document.activeElement.closest('.panel .calls details').open")
     page.keyboard.press("Escape")
     expect(panel).to_be_hidden()
     assert page.evaluate("document.activeElement.innerText") == names[0]
@@ -1073,7 +1082,7 @@ def test_an_open_proof_changes_with_its_row(shown: Shown, reader: Opener) -> Non
     panel = page.get_by_role("complementary")
     expect(panel.locator("h2.id")).to_have_text("beside-1")
     shown.calls("beside-1", answers.FAILURES[Api.CHAT][Fault.AUTH])
-    expect(panel.locator(".calls ol > li")).to_contain_text("401 auth")
+    expect(panel.locator(".calls ol > li summary")).to_contain_text("401")
     expect(page.locator("table.rollouts tbody tr")).to_have_attribute("aria-current", "true")
     page.go_back()
     expect(panel).to_be_hidden()
@@ -1084,14 +1093,18 @@ def test_a_call_opens_to_all_that_is_stored_of_it(shown: Shown, reader: Opener) 
     page.locator(".calls summary").last.focus()
     page.keyboard.press("Enter")
     drawer = page.locator(".calls .drawer").last
-    expect(drawer).to_contain_text("provider_request_id")
+    expect(drawer).to_contain_text("provider's request id")
     assert serious(page) == []
-    drawer.get_by_role("button", name="Copy as JSON").click()
+    drawer.get_by_role("button", name="Copy JSON").click()
     expect(page.get_by_role("status")).to_have_text("Copied")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     assert (copied["status"], copied["subcategory"]) == (401, "auth")
     page.get_by_role("link", name="Failed or not ended").click()
     assert page.locator(".calls ol > li").count() == 2
+    page.get_by_role("spinbutton", name="Go to call").fill("3")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("show=all&at=3#call-3$"))
+    expect(page.locator("#call-3")).to_be_in_viewport()
 
 
 def test_a_probe_is_let_in_by_a_button(browser: Browser, reader: Opener, tmp_path: Path) -> None:

@@ -114,11 +114,12 @@
     if (shown && target.matches(LINK) && target !== shown) open(target);
   });
   panel.addEventListener("click", (event) => {
-    const link = event.target.closest("a[href^='#']"), call = link && panel.querySelector("#panel-" + link.hash.slice(1));
+    const link = event.target.closest("a[href^='#']"), call = link && panel.querySelector("#panel-" + link.hash.slice(1))?.closest("details");
     if (!call) return;
     event.preventDefault();
+    call.open = true;
     call.scrollIntoView({ block: "nearest" });
-    call.querySelector("summary")?.focus();
+    call.querySelector("summary").focus();
   });
   document.addEventListener("keydown", (event) => {
     if (event.target.closest("input, textarea, select") || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;

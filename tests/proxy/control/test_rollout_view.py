@@ -73,7 +73,9 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
     assert list(page.details) == ["z"]
     assert 0 < len(read) < 10, "statements, whatever the number of calls"
     everything = await rollout_detail(control, "long", show=CallFilter.ALL, at=500)
-    assert len(everything.details) == len(everything.listed.lines) == ITEMS
+    assert len(everything.listed.lines) == ITEMS
+    assert everything.proof == ["z"]
+    assert len(everything.details) == ITEMS + 1, "those listed, and the proof"
     assert everything.details["c00499"]["provider_request_id"] == "req_1"
 
 

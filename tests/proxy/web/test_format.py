@@ -66,6 +66,7 @@ def test_every_rule_and_warning_has_words() -> None:
     assert {*(name for name, _ in WARNINGS), *WEIGHED} == format.WARNINGS.keys()
 
 
-def test_a_stored_value_is_written_as_json_has_it() -> None:
-    values = [True, False, 3, 0.25, "text"]
-    assert [format.field(each) for each in values] == ["true", "false", "3", "0.25", "text"]
+def test_a_duration_has_three_digits_and_its_unit() -> None:
+    values = [0.0001234, 0.0064, 0.0719, 0.20945958200002224, 0.9996, 12.345]
+    said = ["0.123 ms", "6.4 ms", "71.9 ms", "209 ms", "1.00 s", "12.3 s"]
+    assert [format.took(each) for each in values] == said

@@ -15,7 +15,7 @@ from classifier.records import Timing
 from proxy.control.rollout_view import CallFilter
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
-from proxy.web.rollout_page import CallsView
+from proxy.web.rollout_page import CallsView, call_fields
 from tests.fakes import answers
 from tests.proxy.api.test_routes import CHAT, Service
 from tests.proxy.control.test_rollout_view import WHOLE
@@ -48,12 +48,12 @@ def long(service: Service, *, failed: range, count: int = 1000) -> None:
 def test_identical_successes_are_one_line_that_opens(service: Service) -> None:
     long(service, failed=range(29, 299, 30), count=300)
     html = page(service, "/ui/rollouts/long")
-    assert "1–299 : 290 OK, 9 retried 9 quota" in words(html)
+    assert "1–299 290 answered, 9 quota and sent again" in words(html)
     assert "Failed or not ended 9" in words(html)
-    assert html.count("<rect") >= 100, "the map"
+    assert "300 calls of the agent" in html, "the timeline"
     opened = page(service, "/ui/rollouts/long", open="1-299", at=150)
     assert 'id="call-150"' in opened
-    assert "OK, 9 retried" not in opened
+    assert "sent again" not in opened
     failed = page(service, "/ui/rollouts/long", show="failed")
     shown = [f"call-{n}" for n in range(30, 300, 30)]
     assert re.findall(r'id="(call-\d+)"', failed) == shown
@@ -101,11 +101,18 @@ def test_every_stored_field_of_a_call_is_in_its_drawer_and_is_json(service: Serv
     assert answer.headers["cache-control"] == "no-store"
     (stored,) = service.get("/rollouts/dead/exchanges")["items"]
     assert answer.json() == stored
-    drawer = words(html[html.index('class="drawer"') :])
-    for name, value in stored.items():
-        assert name in drawer or name == "rollout_id", name
-        if isinstance(value, str) and name != "rollout_id":
-            assert value in drawer, name
+    drawer = entities.unescape(words(html[html.index('class="drawer"') :]))
+    fields = call_fields(stored)
+    said = [each for group in fields.groups.values() for each in group]
+    for label, value in said:
+        assert f"{label} {value}" in drawer, label
+    kept = [name for name in stored if name not in ("rollout_id", "number")]
+    assert len(said) + fields.empty == len(kept), "each field has its place"
+    assert len(said) == sum(stored[name] is not None for name in kept)
+    assert f"{fields.empty} fields hold nothing" in drawer
+    for told in ("status 401", "cause auth", "sent to openai", f"key {stored['key_digest']}"):
+        assert told in drawer, told
+    assert re.search(r" time [\d.]+ ms ", drawer), "three digits, with a unit"
     assert f'data-copy-from="{link[1]}"' in html
     assert KEY not in answer.text
     assert "no call" in page(service, "/ui/call", status=404, rollout="dead", id="x")
@@ -127,9 +134,32 @@ def test_what_the_runner_reported_is_shown_as_text(service: Service) -> None:
     for told in (
         f"Error error {evil}", f"Verifier error verifier {evil}", "Export error disk full",
         f'Evaluation {{ "passed": "{evil}" }}', f'Metadata {{ "seed": "{evil}" }}',
-        "Status evaluation failed; prompts executed 3",
+        "Runner said evaluation failed, 3 prompts",
     ):  # fmt: skip
         assert told in shown, told
+
+
+def test_the_proof_says_whom_a_call_asked_by_which_key(service: Service) -> None:
+    play(service, "dead", DEAD)
+    (stored,) = service.get("/rollouts/dead/exchanges")["items"]
+    html = page(service, "/ui/rollouts/dead")
+    proof = words(html[html.index('class="proof"') :].partition("</ol>")[0])
+    for told in ("1 401", stored["upstream"], stored["model"], stored["key_digest"]):
+        assert told in proof, told
+    assert (stored["provider_request_id"] or "") in proof
+
+
+def test_a_link_leads_to_a_call_that_it_opens(service: Service) -> None:
+    long(service, failed=range(299, 300), count=300)
+    got = service.http.get("/ui/rollouts/long?call=150", headers=BROWSER, follow_redirects=False)
+    assert got.status_code == 303
+    assert got.headers["location"] == "/ui/rollouts/long?show=all&at=150#call-150"
+    html = page(service, "/ui/rollouts/long", show="all", at=150)
+    inside = html.index("<details", html.index('data-key="call 150"'))
+    assert inside < html.index('id="call-150"') < html.index("</details>", inside), (
+        "browsers open the details that a fragment is in"
+    )
+    assert re.search(r'data-copy="http[^"]+/ui/rollouts/long\?call=150"', html)
 
 
 def test_a_failed_role_shows_its_calls(service: Service) -> None:
@@ -138,13 +168,16 @@ def test_a_failed_role_shows_its_calls(service: Service) -> None:
         service.provider.plays(answer)
         service.http.post(f"/r/r/{role}openai{CHAT}", json={"model": "gpt-5", "messages": []})
     html = page(service, "/ui/rollouts/r")
-    assert re.search(r"judge auth 1 / 1 .*?HTTP 401 on 1 of 1 call 2", words(html))
+    assert re.search(r"judge auth 1 1 call 2 ", words(html))
+    assert "Was the judge reached? auth 1 of 1 call failed" in words(html)
     assert '<a href="#call-2">2</a>' in html
 
 
 def test_whose_failure_it_was_and_what_came_late_are_said(service: Service) -> None:
     play(service, "dead", DEAD)
-    assert "Whose failure? the operator's" in words(page(service, "/ui/rollouts/dead"))
+    assert "Whose failure? the operator's" in entities.unescape(
+        words(page(service, "/ui/rollouts/dead"))
+    )
     play(service, "fine")
     late = replace(WHOLE, id="late", rollout_id="fine", timing=Timing(started_at=time.time() + 60))
     with closing(Database(service.database)) as database:

@@ -1,4 +1,4 @@
-"""Calls stand where they were in time, and all of them are on the map."""
+"""Calls stand where they were in time, in the list and on the timeline of all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from proxy.web import badges
 from proxy.web.badges import CAUSES, HEALTHY
-from proxy.web.charts import call_map, waterfall
+from proxy.web.charts import WIDTH, call_timeline, waterfall
 
 
 def call(n: int, **facts: Any) -> dict[str, Any]:
@@ -63,20 +63,26 @@ def test_only_the_calls_shown_are_drawn_where_they_are_among_all() -> None:
     assert (last.x, last.offset_s) == pytest.approx((100 * 20 / 24, 20.0))
 
 
-def test_a_map_has_a_part_for_each_call_until_there_are_too_many() -> None:
-    assert call_map([], ()) == []
-    few = call_map([call(n, subcategory="quota" if n == 1 else None) for n in range(4)], {"x3"})
-    assert [part.badge for part in few] == [HEALTHY, CAUSES["quota"], HEALTHY, HEALTHY]
-    assert [part.marked for part in few] == [False, False, False, True]
-    assert (few[1].x, few[1].width, few[1].label) == (25, 25, "call 2: 1 quota")
+def test_a_timeline_has_a_stroke_for_each_call_at_the_second_it_began() -> None:
+    calls = [call(n, role="agent") for n in range(3)]
+    calls[1]["subcategory"] = "quota"
+    calls.append(call(3, role="judge", subcategory="auth"))
+    drawn = call_timeline(calls, now=0)
+    assert [*drawn.rows] == ["agent", "judge"]
+    agent, label = drawn.rows["agent"]
+    assert [(badge, path.count("M")) for badge, path in agent] == [
+        (HEALTHY, 2), (CAUSES["quota"], 1),
+    ]  # fmt: skip
+    assert label == "3 calls of the agent over 34.0 s: 2 answered, 1 quota"
+    assert drawn.rows["judge"][0][0][1].startswith("M882 0"), "30 of 34 s, as tall as failures are"
+    assert drawn.ticks[:2] == [(0.0, "0 s"), (pytest.approx(100 * 10 / 34), "10 s")]
+    assert dict(drawn.legend) == {HEALTHY: 2, CAUSES["quota"]: 1, CAUSES["auth"]: 1}
 
 
-def test_a_part_of_many_calls_shows_the_worst_of_them() -> None:
-    calls = [call(n, subcategory="auth" if n == 777 else None) for n in range(1000)]
-    parts = call_map(calls, {"x0"})
-    assert len(parts) == 100
-    assert [(part.first, part.last) for part in parts[:2]] == [(1, 10), (11, 20)]
-    assert parts[-1].last == 1000
-    assert [n for n, part in enumerate(parts) if part.badge == CAUSES["auth"]] == [77]
-    assert parts[77].label == "calls 771–780: 9 healthy, 1 auth"
-    assert [part.marked for part in parts] == [True] + [False] * 99
+def test_a_timeline_of_many_calls_has_no_more_strokes_than_it_is_wide() -> None:
+    calls = [call(n, role="agent", subcategory="auth" if n == 777 else None) for n in range(9000)]
+    drawn = call_timeline(calls, now=0)
+    strokes = {badge: path.count("M") for badge, path in drawn.rows["agent"][0]}
+    assert strokes[CAUSES["auth"]] == 1
+    assert strokes[HEALTHY] <= WIDTH + 1
+    assert dict(drawn.legend) == {HEALTHY: 8999, CAUSES["auth"]: 1}
