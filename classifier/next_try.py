@@ -77,6 +77,15 @@ class TaskTries:
             least = least + 1 if taken is None else taken.stop
 
     @property
+    def begun(self) -> int:
+        """The number of repeats that were begun, planned or not."""
+        slots = by_repeat(self.tries)
+        here = {each.repeat for each in self.tries if each.repeat is not None}
+        apart = sum(not any(one in each.of for each in self.numbers) for one in here)
+        unnumbered = self.held + sum(slot[0].repeat is None for slot in slots)
+        return unnumbered + sum(len(each.of) for each in self.numbers) + apart
+
+    @property
     def planned(self) -> int:
         """The number of repeats that were planned, and begun."""
         known = [each.of for each in self.numbers if each.planned]
@@ -84,7 +93,7 @@ class TaskTries:
         return sum(map(len, known)) + sum(not any(one in of for of in known) for one in here)
 
 
-def next_try(task: TaskTries, repeats: int | None = None) -> NextTry:
+def next_try(task: TaskTries, repeats: int | None = None) -> NextTry | None:
     """Return the place of a rollout whose registration names no repeat and no attempt.
 
     It is the next attempt at the oldest repeat that ended unmeasured, else a new repeat. The first
@@ -92,18 +101,20 @@ def next_try(task: TaskTries, repeats: int | None = None) -> NextTry:
 
     Arguments:
         repeats: how many the task is to have, as the registration states. Each of them is begun
-            once before any is tried again.
+            once before any is tried again. None is open once all are measured or running.
     """
-    slots = by_repeat(task.tries)
-    if repeats is not None and task.planned < repeats:
-        return NextTry(TaskPlace(task.free(0), 0))
-    if not (slots or task.held or task.numbers):
+    slots, begun = by_repeat(task.tries), task.begun
+    if not begun and repeats in (None, 1):
         return NextTry(TaskPlace())
-    for tried in slots:
-        if all(each.state is TryState.UNMEASURED for each in tried):
-            again = _again(task, tried, [slot for slot in slots if slot is not tried])
-            if again is not None:
-                return again
+    if repeats is not None and task.planned < repeats and (task.planned or begun < repeats):
+        return NextTry(TaskPlace(task.free(0), 0))
+    unmeasured = [slot for slot in slots if all(each.state is TryState.UNMEASURED for each in slot)]
+    for tried in unmeasured:
+        again = _again(task, tried, [slot for slot in slots if slot is not tried])
+        if again is not None:
+            return again
+    if repeats is not None and not unmeasured:
+        return None
     return NextTry(TaskPlace(_new_repeat(task, slots), 0))
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from truezero.sdk.outcomes import outcomes_left
     from truezero.sdk.rollouts import (
         AgentError,
+        AlreadyMeasured,
         EnvironmentError,
         EvaluationFailed,
         ExecutionError,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentError",
+    "AlreadyMeasured",
     "AsyncBatch",
     "AsyncClient",
     "AsyncRollout",

@@ -248,9 +248,22 @@ def _refusal(
         )
     if registered.refused is not None:
         return Refusal(409, "batch_policy", registered.refused)
+    if registered.measured:
+        return _is_measured(registration)
     if registered.ended:
         return _has_ended(registration)
     return other_attributes(registration.id) if registered.conflict else None
+
+
+def _is_measured(registration: Registration) -> Refusal:
+    """Refuse a further sample of a task that has as many as its registration says."""
+    task, repeats = registration.task, plural(registration.repeats or 0, "repeat")
+    return Refusal(
+        409,
+        "measured",
+        f"task {task!r} of batch {registration.batch!r} is measured, or running: it has the "
+        f"{repeats} that it is to have, so there is nothing to run",
+    )
 
 
 def _has_ended(registration: Registration) -> Refusal:

@@ -124,6 +124,8 @@ RefusalCode: TypeAlias = Literal[
     "unknown_lane",
     "unknown_call",
     "unknown_cause",
+    # the task has the `repeats` that it is to have → nothing: it is not to be run
+    "measured",
     # it conflicts with what is stored → see the sentence above
     "rollout_exists",
     "outcome_exists",

@@ -22,7 +22,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from classifier.next_try import NextTry, Numbers, TaskPlace, TaskTries, Try, TryState, next_try
+from classifier.next_try import Numbers, TaskPlace, TaskTries, Try, TryState, next_try
 from proxy.store.runs import OVER_AT
 from proxy.store.tables import (
     JOINED,
@@ -107,10 +107,12 @@ class OpenPlaces:
         numbers = Numbers(range(first, last + 1), planned > 0)
         self._tasks[batch, task].numbers.append(numbers)
 
-    def of(self, registration: Registration) -> dict[str, int | None]:
-        """Return the place of a rollout that leaves it open, as columns."""
+    def of(self, registration: Registration) -> dict[str, int | None] | None:
+        """Return the place of a rollout that leaves it open, as columns; None if none is left."""
         task = self._tasks[registration.batch, registration.task]
-        found: NextTry = next_try(task, registration.repeats)
+        found = next_try(task, registration.repeats)
+        if found is None:
+            return None
         if found.earlier is not None:
             self._moved[found.earlier] = found.earlier_place
             task.tries = [

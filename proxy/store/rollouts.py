@@ -152,6 +152,7 @@ class _Work:
         ]
         self._fresh: dict[str, Columns] = {}
         self._filled: dict[str, Columns] = {}
+        self._asked: dict[str, str | None] = {}
 
     def take(self, prepared: PreparedRegistration) -> Registered | None:
         """Decide about a registration; None if it is to be written."""
@@ -166,9 +167,10 @@ class _Work:
         for part in self._parts:
             if (refused := part.refuses(prepared)) is not None:
                 return Registered(refused=refused)
-        if leaves_open(registration):
-            again = row is not None and row["registered"]
-            attributes |= _place_of(row) if row and again else self._places.of(registration)
+        placed = self._placed(prepared, row)
+        if isinstance(placed, Registered):
+            return placed
+        attributes |= placed
         if row is None:
             row = {"id": registration.id, "registered": True, "created_at": self._now}
             self._fresh[registration.id] = row | attributes | terms
@@ -188,6 +190,22 @@ class _Work:
         for part in self._parts:
             part.take(prepared)
         return None
+
+    def _placed(self, prepared: PreparedRegistration, row: Columns | None) -> Registered | Columns:
+        """Return the place that a registration leaves open, or why it is not written."""
+        registration = prepared.registration
+        if not leaves_open(registration):
+            return {}
+        if row is not None and row["registered"]:
+            return _place_of(row)
+        place = self._places.of(registration)
+        if place is None:
+            return Registered(measured=True)
+        if row is None and _is_unplanned(registration, place):
+            skipped = self._skipped(prepared)
+            if skipped is not None:
+                return Registered(skipped=skipped, place=place)
+        return place
 
     def write(self) -> set[str]:
         """Write all that was taken; returns ids that another process registered otherwise."""
@@ -212,7 +230,7 @@ class _Work:
     def admit(self, prepared: PreparedRegistration) -> Registered:
         """Store why a rollout is skipped, or that it is not; returns its whole result."""
         row = self._rows[_id(prepared)]
-        skipped = next(filter(None, (part.skips(prepared) for part in self._parts)), None)
+        skipped = self._skipped(prepared)
         if skipped != row.get("skipped"):
             note_skipped(self._connection, row["id"], skipped)
         if skipped is not None:
@@ -223,6 +241,14 @@ class _Work:
             place=_place_of(row),
             ruled=any(part.rules(row["id"]) for part in self._parts),
         )
+
+    def _skipped(self, prepared: PreparedRegistration) -> str | None:
+        """Return why a rollout is not to run; no feature is asked twice."""
+        name = _id(prepared)
+        if name not in self._asked:
+            said = (part.skips(prepared) for part in self._parts)
+            self._asked[name] = next(filter(None, said), None)
+        return self._asked[name]
 
     def _terms(self, prepared: PreparedRegistration, row: Columns | None) -> dict[str, str | None]:
         """Return the columns that say how a rollout is judged: as its batch, else as stated."""
@@ -238,6 +264,14 @@ class _Work:
 
 _ATTRIBUTES = tuple(Registration(id="").attributes)
 _NAMED = frozenset({"batch", "task", *PLACE})  # of an attribute, as answers state it
+
+
+def _is_unplanned(registration: Registration, place: Mapping[str, int | None]) -> bool:
+    """Return True for a further repeat of a task that nobody said is to have it.
+
+    If it is skipped it is not stored: a batch lacks no repeat that was not planned.
+    """
+    return registration.repeats is None and place["attempt"] == 0
 
 
 def _place_of(row: Mapping[str, Any]) -> dict[str, int | None]:
@@ -584,7 +618,7 @@ def _open_place(
     if not leaves_open(registration):
         return {}
     places = OpenPlaces(connection, [registration], measured)
-    place = places.of(registration)
+    place = places.of(registration) or {}  # an outcome names no `repeats`: a place is left
     move(connection, places.moved())
     return place
 

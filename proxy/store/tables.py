@@ -582,11 +582,13 @@ class Registered:
     ``differing``: what its batch's policy says, where the registration says otherwise.
     ``policy``: that by which it is judged; None: as the service's says. ``refused``: why its batch
     cannot have what it asks for. ``ruled``: its calls are under a feature's rule. ``ended``: its
-    outcome was given. ``place`` is its `repeat` and `attempt` in its task.
+    outcome was given. ``measured``: all repeats that its task is to have are, or run. ``place`` is
+    its `repeat` and `attempt` in its task.
     """
 
     conflict: bool = False
     ended: bool = False
+    measured: bool = False
     place: Mapping[str, int | None] = field(default_factory=dict, compare=False)
     refused: str | None = None
     ruled: bool = False

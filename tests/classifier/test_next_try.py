@@ -65,19 +65,35 @@ def test_each_planned_repeat_is_begun_before_any_is_tried_again() -> None:
     assert next_try(first, 2) == NextTry(Place(1, 0))
     both = tried((0, 0, FAILED), (1, 0, FAILED), repeats=2)
     assert next_try(both, 2) == NextTry(Place(0, 1))
-    filled = tried((0, 0, COUNTS), (1, 0, COUNTS), repeats=2)
-    assert next_try(filled, 2) == NextTry(Place(2, 0))
-    unplanned = tried((None, None, COUNTS), (1, 0, COUNTS))
-    assert next_try(unplanned, 2) == NextTry(Place(0, 0))
+    one = tried((None, None, COUNTS))
+    assert next_try(one, 2) == NextTry(Place(0, 0)), "the one was not planned"
+
+
+@pytest.mark.parametrize("state", [RUNS, COUNTS])
+def test_no_place_is_left_once_all_repeats_are_measured_or_running(state: TryState) -> None:
+    filled = tried((0, 0, state), (1, 0, COUNTS), repeats=2)
+    assert next_try(filled, 2) is None
+    assert next_try(filled, 1) is None
+    assert next_try(filled) == NextTry(Place(2, 0)), "a loop that does not say how many samples"
+    unplanned = tried((None, None, state), (1, 0, COUNTS))
+    assert next_try(unplanned, 2) is None
+    assert next_try(TaskTries(numbers=[Numbers(range(1, 5000), planned=False)], held=1), 2) is None
+
+
+def test_a_task_that_is_run_once_has_no_numbers_and_is_tried_until_it_is_measured() -> None:
+    assert next_try(TaskTries(), 1) == NextTry(Place())
+    failed = tried((None, None, FAILED), repeats=1)
+    assert next_try(failed, 1) == NextTry(Place(None, 1), "r0", Place(None, 0))
+    assert next_try(tried((None, 0, FAILED), (None, 1, COUNTS), repeats=1), 1) is None
+    assert next_try(TaskTries(held=1), 1) is None
 
 
 def test_repeats_that_are_not_tried_again_are_known_by_their_numbers_alone() -> None:
     many = TaskTries(numbers=[Numbers(range(1, 5000), planned=False)], held=1)
     assert next_try(many) == NextTry(Place(5000, 0))
-    assert next_try(many, 2) == NextTry(Place(0, 0)), "none was planned"
     many.tries = tried((4999, 0, FAILED), (7, 0, RUNS)).tries
     assert next_try(many) == NextTry(Place(4999, 1))
     gap = TaskTries(numbers=[Numbers(range(2), True), Numbers(range(3, 9), True)])
     assert next_try(gap, 9) == next_try(gap) == NextTry(Place(2, 0))
     gap.tries = tried((2, 0, RUNS), (8, 1, RUNS), repeats=9).tries
-    assert (gap.planned, next_try(gap, 9)) == (9, NextTry(Place(9, 0)))
+    assert (gap.planned, gap.begun, next_try(gap)) == (9, 9, NextTry(Place(9, 0)))

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ import pytest
 from tests import forked
 from tests.journeys.test_run import environment
 from tests.truezero.driving import call, service
-from truezero import Client, Skipped
+from truezero import AlreadyMeasured, Client, Skipped
 
 TASKS = ("fix-1", "fix-2", "fix-3")
+REWARDS = {"fix-0": 1.0, **dict.fromkeys(TASKS, 0.0)}
 AGENT = """
 import json, os, sys, urllib.error, urllib.request
 asked = {"model": "gpt-5", "messages": []}
@@ -61,9 +63,9 @@ def by_rollouts(url: str, keys: dict[str, str]) -> None:
         batch = client.batch("night", model="gpt-5", upstream="openai")
         for task, key in keys.items():
             try:
-                with batch.rollout(task) as rollout:
+                with suppress(AlreadyMeasured), batch.rollout(task, repeats=1) as rollout:
                     call(rollout.env["OPENAI_BASE_URL"], key)
-                    rollout.finish(rewards=1.0)
+                    rollout.finish(rewards=REWARDS[task])
             except Skipped as skipped:
                 assert str(skipped).endswith("truezero breaker reset night")
 
@@ -71,7 +73,7 @@ def by_rollouts(url: str, keys: dict[str, str]) -> None:
 def by_run(url: str, keys: dict[str, str]) -> None:
     def agent(task: str, rollout: Any) -> float:
         call(rollout.env["OPENAI_BASE_URL"], keys[task])
-        return 1.0
+        return REWARDS[task]
 
     with Client(url) as client:
         batch = client.batch("night", model="gpt-5", upstream="openai")
@@ -79,10 +81,12 @@ def by_run(url: str, keys: dict[str, str]) -> None:
 
 
 def by_rest(url: str, keys: dict[str, str]) -> None:
-    placed = {"batch": "night", "model": "gpt-5", "upstream": "openai"}
-    seen = {"status": "success", "prompts_executed": 1, "rewards": 1.0}
+    placed = {"batch": "night", "repeats": 1, "model": "gpt-5", "upstream": "openai"}
     for task, key in keys.items():
+        seen = {"status": "success", "prompts_executed": 1, "rewards": REWARDS[task]}
         rollout = httpx.post(f"{url}/rollouts", json={"task": task, **placed}).json()
+        if rollout.get("code") == "measured":
+            continue
         if not rollout["admitted"]:
             assert rollout["error"].endswith("truezero breaker reset night")
             continue
@@ -92,12 +96,14 @@ def by_rest(url: str, keys: dict[str, str]) -> None:
 
 def by_command(url: str, keys: dict[str, str]) -> None:
     for task, key in keys.items():
-        placed = ("--batch", "night", "--task", task, "--model", "gpt-5", "--upstream", "openai",
-                  "--reward", "1")  # fmt: skip
+        placed = ("--batch", "night", "--task", task, "--repeats", "1", "--model", "gpt-5",
+                  "--upstream", "openai", "--reward", str(REWARDS[task]))  # fmt: skip
         agent = ("--", sys.executable, "-S", "-c", AGENT, key)
         done = truezero("run", *placed, *agent, url=url)
         if done.returncode == 76 and "skipped" in done.stderr:
             assert done.stderr.rstrip().endswith("truezero breaker reset night")
+        elif "nothing to run" in done.stderr:
+            assert done.returncode == 0
 
 
 @pytest.mark.slow
@@ -163,4 +169,5 @@ def test_the_loop_of_before_with_the_key_mended_makes_the_batch_valid(loop: Loop
     assert checked.returncode == 0, checked.stdout
     assert checked.stdout.splitlines()[-1] == "night: valid"
     summary = httpx.get(f"{url}/batches/night").json()
-    assert summary["score_effective"] == 1.0
+    measured = summary["repeats_planned"], summary["score_effective"]
+    assert measured == (4, 0.25), "as that of a loop that never failed"

@@ -52,3 +52,6 @@ def test_the_readme_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Monke
             assert code == (1 if dead else 0), reasons
             assert reasons.count(": does not count: the key was refused") == (3 if dead else 0)
             assert reset == 0, said
+        del reader.names["my_agent"]  # nobody is run once all are measured
+        reader.runs(loop)
+        assert httpx.get(f"{reader.service.url}/batches/nightly").json()["total"] == len(TASKS)

@@ -51,9 +51,9 @@ AGENTS: dict[int, tuple[str, ...]] = {
 }  # fmt: skip
 OTHERS = {
     "batch_policy", "foreign_form", "form_too_large", "gone", "http_error", "invalid",
-    "key_alias_exists", "method_not_allowed", "no_limits", "no_outcome", "not_acceptable",
-    "not_confirmed", "not_found", "outcome_exists", "rollout_exists", "sign_in", "stale_form",
-    "too_many_references", "too_many_registrations", "unauthorized", "unknown_batch",
+    "key_alias_exists", "measured", "method_not_allowed", "no_limits", "no_outcome",
+    "not_acceptable", "not_confirmed", "not_found", "outcome_exists", "rollout_exists", "sign_in",
+    "stale_form", "too_many_references", "too_many_registrations", "unauthorized", "unknown_batch",
     "unknown_call", "unknown_cause", "unknown_lane", "unknown_rollout",
 }  # fmt: skip
 

@@ -125,7 +125,7 @@ def test_the_page_runs_from_top_to_bottom(reader: Reader) -> None:
 
     _, (_, code, said), (_, checked, valid) = reader.types(typed["Start"][1])
     assert (code, checked) == (0, 0), said + valid
-    assert len(re.findall(r"^\d \+ \d \{'reward': 1\.0\} counts", said, re.MULTILINE)) == 8
+    assert len(re.findall(r"^\d \+ \d: counts: the model answered", said, re.MULTILINE)) == 8
     assert "monday: valid" in valid
 
     dead, looks = typed["A dead key"]
@@ -141,9 +141,12 @@ def test_the_page_runs_from_top_to_bottom(reader: Reader) -> None:
     assert code == 1
     assert (down, lanes.count("openai · gpt-5 · key-")) == (76, 2), lanes
 
+    reader.types(typed["CSV"][0])
+    assert drawn(reader, programs)[:1] == [["bar", ["monday", "tuesday"], [1.0, 0.0]]]
     *_, (_, code, said), (_, checked, valid) = reader.types(typed["Run it again"][0])
     assert code == 0, said
     assert (checked, "tuesday: valid" in valid) == (0, True), valid
+    assert reader.types("python loop.py tuesday") == [("python loop.py tuesday", 0, "")], "measured"
     ((_, code, said),) = reader.types(typed["Run it again"][1])
     assert code == 0, said
 
@@ -155,11 +158,17 @@ def test_the_page_runs_from_top_to_bottom(reader: Reader) -> None:
     iso = re.compile(r"20\d\d-\d\d-\d\dT[\d:]+\.\d{3}Z")
     assert all(iso.fullmatch(row["created_at"]) for row in rollouts)
 
+    bars, lines, dots, saved = drawn(reader, programs)
+    assert (lines[0], saved[0]) == ("vlines", "savefig")
+    assert bars == ["bar", ["monday", "tuesday"], [1.0, 1.0]]
+    assert dots == ["plot", ["monday", "tuesday"], [1.0, 1.0], "o"]
+
+
+def drawn(reader: Reader, programs: dict[str, list[str]]) -> list[list[Any]]:
+    """What the page's figure calls of matplotlib, and with what."""
+    (reader.folder / "figure.jsonl").unlink(missing_ok=True)
     reader.runs(programs["A figure"][0])
-    drawn = [json.loads(line) for line in (reader.folder / "figure.jsonl").open()]
-    assert [name for name, *_ in drawn] == ["bar", "vlines", "plot", "savefig"]
-    assert drawn[0] == ["bar", ["monday", "tuesday"], [1.0, 1.0]]
-    assert drawn[2] == ["plot", ["monday", "tuesday"], [1.0, 1.0], "o"]
+    return [json.loads(line) for line in (reader.folder / "figure.jsonl").open()]
 
 
 @pytest.mark.slow

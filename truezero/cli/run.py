@@ -124,10 +124,11 @@ def run(
     file of yours holds them (truezero.toml, admin-token beside the database): use another user.
 
     Exit code: the agent's own if the verdict is healthy or the agent did not start (127:
-    command not found); 75 transient provider failure, 76 permanent provider failure or open
-    breaker, 77 suspected failure, 78 missing evidence, 79 the service was away at the end and the
-    outcome is kept for `truezero outcomes deliver`; 1 if there is no service or it failed before,
-    or if the reward cannot be read after an agent that ended with 0.
+    command not found); 0 if the task has all its --repeats; 75 transient provider failure, 76
+    permanent provider failure or open breaker, 77 suspected failure, 78 missing evidence, 79 the
+    service was away at the end and the outcome is kept for `truezero outcomes deliver`; 1 if there
+    is no service or it failed before, or if the reward cannot be read after an agent that ended
+    with 0.
     """
     from truezero.runner import embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
@@ -253,7 +254,8 @@ def _unsaid(_line: str) -> None:
 def report_lines(report: Report) -> list[str]:
     """Return the verdict of a run, each validity finding, and what to check, in plain lines."""
     if report.verdict is None:
-        return [report.undelivered or f"{report.rollout_id}: {report.skipped}"]
+        named = report.skipped if report.measured else f"{report.rollout_id}: {report.skipped}"
+        return [report.undelivered or str(named)]
     stopped = "; agent stopped (--fail-fast)" if report.ended.doomed else ""
     error = None if report.result is None else report.result.error
     told = verdict_line(report.verdict, error) + stopped

@@ -213,8 +213,9 @@ class RolloutRequest(StrictRequest):
 
     A rollout of a `batch` and `task` without `repeat` and `attempt` is the next attempt at the
     task's repeat that ended unmeasured; if all are measured or running, it is a new repeat. So the
-    same loop, run again, fills what failed. A loop that samples a task names `repeats`: each is
-    begun once before any is tried again.
+    same loop, run again, fills what failed. A loop names `repeats`, how often it samples a task:
+    each is begun once before any is tried again, and once all are measured or running, a further
+    registration is 409 `measured`.
     """
 
     id: Name = Field(default=None, description="name of the rollout; generated if left out")

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -23,7 +24,7 @@ from truezero.runner import agents
 from truezero.runner.equipment import PreparedCommand, equipped, upstream_of
 from truezero.runner.reward import NoReward, Scorer
 from truezero.sdk.arguments import LimitFacts, OutcomeFacts
-from truezero.sdk.errors import ServiceError, Undelivered
+from truezero.sdk.errors import MEASURED, ServiceError, Undelivered
 from truezero.unreadable import make_unreadable
 
 # --- process ---
@@ -232,7 +233,8 @@ UNDELIVERED = 79  # the outcome is kept: `truezero outcomes deliver`
 class Report:
     """The outcome of a job.
 
-    ``skipped`` says why a breaker did not admit it, ``undelivered`` where its outcome is kept;
+    ``skipped`` says why a breaker did not admit it, or that its task is ``measured``,
+    ``undelivered`` where its outcome is kept;
     result and verdict are None then.
     ``bypasses`` say why the agent's calls would not come, as far as it showed before the start;
     ``no_call`` what to check where a known agent ran and none came. ``no_reward`` says why the
@@ -245,6 +247,7 @@ class Report:
     result: models.Result | None = None
     verdict: models.Verdict | None = None
     skipped: str | None = None
+    measured: bool = False
     undelivered: str | None = None
     bypasses: tuple[str, ...] = ()
     no_call: str | None = None
@@ -259,7 +262,7 @@ class Report:
         if self.undelivered is not None:
             return UNDELIVERED
         if self.verdict is None:
-            return PERMANENT
+            return 0 if self.measured else PERMANENT
         own = self.ended.shell_code or (NO_REWARD if self.no_reward else 0)
         return _EXIT.get((self.verdict.health, self.verdict.transient), own)
 
@@ -331,19 +334,20 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         "batch": job.batch, "task": job.task, "repeat": job.repeat, "attempt": job.attempt,
         "model": job.model,
     }  # fmt: skip
-    rollout = client.register(
-        id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
-        attempt=job.attempt, model=job.model,
-        upstream=job.upstream or upstream_of(job.command, job.agent),
-        limits=job.limits, batch_limits=job.batch_limits,
-    )  # fmt: skip
+    not_begun = partial(Report, agent=job.command[0], ended=ProcessResult(agent_code=None))
+    try:
+        rollout = client.register(
+            id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
+            attempt=job.attempt, model=job.model,
+            upstream=job.upstream or upstream_of(job.command, job.agent),
+            limits=job.limits, batch_limits=job.batch_limits,
+        )  # fmt: skip
+    except ServiceError as error:
+        if error.code != MEASURED:
+            raise
+        return not_begun(rollout_id=job.id or "", skipped=str(error), measured=True)
     if not rollout.admitted:
-        return Report(
-            rollout_id=rollout.id,
-            agent=job.command[0],
-            ended=ProcessResult(agent_code=None),
-            skipped=rollout.error,
-        )
+        return not_begun(rollout_id=rollout.id, skipped=rollout.error)
     with equipped(job.command, rollout, client.url, job.agent) as equipment:
         if equipment.added:
             say(f"{equipment.agent}: {equipment.added}")

@@ -8,6 +8,7 @@ from truezero.foreign import parse
 
 UNREACHABLE = "unreachable"  # the connection was refused
 AWAY = "away"  # a balancer answered for it
+MEASURED = "measured"  # a task has all repeats that it is to have
 OTHER_SERVICE = "other_service"  # another program answered
 _BALANCERS = frozenset({502, 503, 504})
 # What OpenSSL 1.1 and 3 say of an answer in plain HTTP.

@@ -145,6 +145,10 @@ class Skipped(Exception):
         self.reason = reason
 
 
+class AlreadyMeasured(Skipped):
+    """The task is not to be run: it has all ``repeats`` that it was registered for, or they run."""
+
+
 # Exceptions of other libraries with a status of their own; the first match wins.
 _MEANS: tuple[tuple[type[Exception], models.ExecutionStatus], ...] = (
     (TimeoutError, "task_timeout"),

@@ -79,6 +79,41 @@ def test_a_loop_that_samples_says_how_often(service: Service) -> None:
     assert (told["valid"], told["repeats"], told["tries"]) == (True, 3, 4)
 
 
+def test_a_loop_that_says_once_runs_what_is_not_measured_and_nothing_else(
+    service: Service,
+) -> None:
+    first = {task: ended(service, task, DEAD if task == "b" else None, repeats=1) for task in "ab"}
+    assert {numbers(each) for each in first.values()} == {(None, None)}
+    said = service.http.post("/rollouts", json={"batch": "night", "task": "a", "repeats": 1})
+    problem(said, 409, "measured")
+    assert said.json()["detail"] == (
+        "task 'a' of batch 'night' is measured, or running: it has the 1 repeat that it is to "
+        "have, so there is nothing to run"
+    )
+    assert numbers(ended(service, "b", repeats=1)) == (None, 1)
+    told = service.get("/batches/night/check")
+    assert (told["valid"], told["repeats"], told["tries"]) == (True, 2, 3)
+
+
+def test_a_loop_beside_an_open_breaker_leaves_no_repeat_that_nobody_planned(
+    on_both: Callable[..., Service],
+) -> None:
+    service = on_both(BREAKER_THRESHOLD="2")
+    ended(service, "a", upstream="openai", model="gpt-5")
+    for task in "bc":
+        ended(service, task, DEAD, upstream="openai", model="gpt-5")
+    lane = {"upstream": "openai", "model": "gpt-5"}
+    again = registered(service, "a", **lane)
+    assert (again["admitted"], "breaker open" in again["error"]) == (False, True)
+    assert registered(service, "b", **lane)["admitted"] is False
+    batch = service.get("/batches/night")
+    assert (batch["repeats_planned"], batch["skipped"]) == (3, 1), "a's is measured already"
+    service.http.post("/batches/night/breaker/reset")
+    for task in "bc":
+        ended(service, task, **lane)
+    assert service.get("/batches/night/check")["valid"] is True
+
+
 def test_a_loop_that_does_not_has_its_repeats_and_tries_counted(service: Service) -> None:
     for answer in (None, DEAD, None, None):
         ended(service, "a", answer)

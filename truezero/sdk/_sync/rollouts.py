@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self, Unpack
 from truezero import models
 from truezero.sdk.arguments import OutcomeFacts, RolloutFacts
 from truezero.sdk.current import current
-from truezero.sdk.errors import ServiceError
-from truezero.sdk.rollouts import BaseRollout, Skipped, outcome_of
+from truezero.sdk.errors import MEASURED, ServiceError
+from truezero.sdk.rollouts import AlreadyMeasured, BaseRollout, Skipped, outcome_of
 
 if TYPE_CHECKING:
     from truezero.sdk._sync.client import Client
@@ -25,6 +25,7 @@ class Rollout(BaseRollout):
 
     Raises:
         Skipped: on entry, if the batch's breaker does not admit it.
+        AlreadyMeasured: on entry, if its task has all ``repeats`` that it names.
         ServiceError: the service is unreachable or rejects the request.
     """
 
@@ -33,7 +34,12 @@ class Rollout(BaseRollout):
         self._client = client
 
     def __enter__(self) -> Self:
-        registered = self._client.register(**self._facts)
+        try:
+            registered = self._client.register(**self._facts)
+        except ServiceError as error:
+            if error.code != MEASURED:
+                raise
+            raise AlreadyMeasured("", str(error)) from None
         if not registered.admitted:
             raise Skipped(registered.id, registered.error or "skipped")
         self._registered = registered
