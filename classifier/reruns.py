@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from classifier.batches import Entry, task_repeats
 from classifier.diagnostics import tells_of_missing
 from classifier.lane import repetitions
-from classifier.retries import is_deterministic, reset_command
+from classifier.retries import is_deterministic
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
@@ -61,6 +61,7 @@ _LOOK = {
     "never_answered": "the agent left before an answer: raise its timeout, or ask the provider",
     "unexplained_rejections": "look at the last calls: they were rejected without a reason",
 }
+_RESET = "fix the cause, then reset the breaker"  # a sentence of an earlier release
 NEVER_STARTED = "never_started"
 _NOT_MEASURED = {
     "not_judged": "no model was called: see the runner's own error",
@@ -72,7 +73,6 @@ _NOT_MEASURED = {
     CANCELLED: "its runner was stopped before the end: run it again",
 }
 _SPOILT = "the model was reached, and what came was not what was to be measured"
-_SKIPPED = f"fix the cause, register again after {reset_command(None)}"
 _UNPROVEN = {
     ANSWERS_UNSEEN: "no response could be looked at: too long, or encoded otherwise",
     REFUSED_BY_HARNESS: "the harness itself refused calls: look at its relay, then run it again",
@@ -263,14 +263,14 @@ def _why(last: RerunEntry, kind: Rerun) -> RerunReason:
     entry = last.entry
     match kind, entry.health:
         case Rerun.SKIPPED, _:
-            return RerunReason(kind, opened_by(last.skipped or ""), _SKIPPED)
+            return RerunReason(kind, *_kept_out(last.skipped or ""))
         case Rerun.UNDECIDED, _:
             missing = next(filter(tells_of_missing, last.warnings), "no_call_seen")
             return RerunReason(kind, missing, _UNPROVEN.get(missing, _UNDECIDED))
         case Rerun.UNMEASURED, Health.HEALTHY:
             return RerunReason(kind, *_left_out(last))
         case Rerun.UNMEASURED, _:
-            cause = BUDGET if BUDGET in last.excluded_by else "not_judged"
+            cause = next(iter(last.excluded_by), "not_judged")
             return RerunReason(kind, cause, _NOT_MEASURED[cause])
         case Rerun.FIX_FIRST, Health.SUSPECTED_API_ERROR:
             rule = last.rule or ""
@@ -293,6 +293,12 @@ def _left_out(last: RerunEntry) -> tuple[str, str]:
         return "no_reward", _NOT_MEASURED["no_reward"]
     cause = next(iter(last.excluded_by), "not_known")
     return cause, _NOT_MEASURED.get(cause, _SPOILT)
+
+
+def _kept_out(skipped: str) -> tuple[str, str]:
+    """Return the cause of a breaker, and what to do first: the sentence ends with its command."""
+    _, command, of = skipped.partition("truezero ")
+    return opened_by(skipped), f"fix the cause, then {command}{of}" if of else _RESET
 
 
 def opened_by(skipped: str) -> str:

@@ -874,10 +874,10 @@ def _doomed(facts: Evidence) -> bool:
 def _excluded_by(facts: Evidence, health: Health, examined: ValidityReport) -> tuple[str, ...]:
     """Name what the policy leaves a healthy rollout's score out for.
 
-    Of one that is not judged, that others had spent its batch's budget.
+    Of one that is not judged, that others had spent its batch's budget, or that it was stopped.
     """
-    if health is Health.NOT_JUDGED and _cut_off_by_others(facts):
-        return (BUDGET,)
+    if health is Health.NOT_JUDGED:
+        return (BUDGET,) if _cut_off_by_others(facts) else (*_cancelled(facts),)
     if health is not Health.HEALTHY:
         return ()
     rollout, policy = facts.rollout, facts.policy

@@ -152,12 +152,12 @@ def spoilt_by(verdict: Any) -> list[str]:
 
 def why_not_judged(verdict: Any) -> str:
     """Return why there is nothing to judge; of one that was not let run, what kept it out."""
+    if verdict.error:
+        return str(verdict.error)
+    if CANCELLED in verdict.excluded_by:
+        return _LEFT_OUT[CANCELLED]
     early = ERROR_BEFORE_ANY_CALL in verdict.warnings
-    return (
-        str(verdict.error)
-        if verdict.error
-        else ("the agent made no call before its error" if early else "no prompt was executed")
-    )
+    return "the agent made no call before its error" if early else "no prompt was executed"
 
 
 def _healthy(verdict: Any) -> str:

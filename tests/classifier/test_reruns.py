@@ -29,7 +29,10 @@ from classifier.retries import with_advice
 from classifier.verdicts import EVIDENCE, Policy, Subcategory
 from tests.builders import limit_reached, rollout
 
-SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
+SKIPPED = (
+    "skipped: breaker open on auth:401 after 5 rollouts in a row; fix the cause, then "
+    "truezero breaker reset night-7"
+)
 
 
 def attempt(calls: str, *, task: str | None = "t", **said: Any) -> RerunEntry:
@@ -156,8 +159,11 @@ def test_a_rollout_that_was_not_admitted_is_registered_again_as_it_is() -> None:
         attempt("503", repeat=0),
         attempt("", repeat=0, attempt=1, skipped=SKIPPED, running=True),
     ]
-    kind, _, item = only(reruns(tried))
+    found = reruns(tried)
+    kind, _, item = only(found)
     assert (kind, item.rollout_id, item.attempt) == (Rerun.SKIPPED, "t.0.1", 1)
+    (reason,) = found.items
+    assert reason.fix == "fix the cause, then truezero breaker reset night-7"
 
 
 def test_each_repeat_stands_for_itself() -> None:

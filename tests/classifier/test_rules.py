@@ -256,6 +256,9 @@ def test_a_rollout_whose_runner_was_stopped_is_no_measurement() -> None:
         "does not count: its runner was stopped before the end (cancelled); run it again"
     )
     assert judge(rollout("200*2", status="cancelled", agents="untrusted")).scoreable == "no"
+    early = judge(rollout("", status="cancelled", error="KeyboardInterrupt"))
+    assert (early.health, early.excluded_by) == (Health.NOT_JUDGED, ("cancelled",))
+    assert early.sentence == verdict.sentence, "not that the agent made no call before its error"
     failed = judge(rollout("401*2", status="cancelled"))
     assert (failed.health, failed.excluded_by) == (Health.API_ERROR, ())
 

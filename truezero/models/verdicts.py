@@ -259,9 +259,9 @@ class Verdict(BaseModel):
     )
     excluded_by: list[str] = Field(
         default_factory=list,
-        description="for what a healthy rollout's score is left out: `cancelled`, by the policy "
-        "`max_steps` and names of checks, and `budget` where a limit refused calls, whatever the "
-        "health",
+        description="for what a rollout's score is left out: `cancelled`, by the policy "
+        "`max_steps` and names of checks, and `budget` where a limit refused calls; of one that "
+        "failed none",
     )
     proof: Proven = None
     references: list[VerdictReference] = Field(
