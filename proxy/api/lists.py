@@ -97,7 +97,14 @@ def lines(records: Iterable[Row]) -> bytes:
 
 
 def _csv_rows(columns: Sequence[str], rows: Rows) -> bytes:
-    return csv_lines(columns, rows).encode()
+    return csv_lines(columns, map(_numbered, rows)).encode()
+
+
+def _numbered(row: Row) -> Row:
+    """Return a row in which the first try of a task has numbers, for readers that group by them."""
+    if not row.get("only_one"):
+        return row
+    return {**row, "repeat": 0, "attempt": row["attempt"] or 0}
 
 
 FORMATS: Mapping[str, Format] = {

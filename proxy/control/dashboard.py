@@ -21,7 +21,7 @@ from proxy.store import statistics
 from proxy.store.batches import newest
 from proxy.store.listing import ITEM
 from proxy.store.statistics import InFlight
-from proxy.store.tables import rollouts, verdicts
+from proxy.store.tables import verdicts
 from truezero.models.batches import ListParameters
 
 BATCHES = 20  # on one page
@@ -31,7 +31,6 @@ Row = TypeVar("Row")
 
 _LISTED = (
     *ITEM,
-    rollouts.c.skipped,
     verdicts.c.verdict,
 )
 _FROM_VERDICT = (

@@ -137,7 +137,8 @@ def all_rollouts(
         Refusal: 422 if ``after`` is not a cursor of such a list.
     """
     query = query_of(parameters)
-    return in_pages(service, query, position_of(parameters.after, query), parameters.limit, _items)
+    after = position_of(parameters.after, query)
+    return in_pages(service, query, after, parameters.limit, _rows_of_files)
 
 
 async def in_pages(
@@ -216,6 +217,14 @@ def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
         }
         for row in rows
     ]
+
+
+def _rows_of_files(rows: Sequence[Facts]) -> list[dict[str, Any]]:
+    """Return items with ``only_one``: without a number it is known to be its task's first."""
+    items = _items(rows)
+    for item, row in zip(items, rows, strict=True):
+        item["only_one"] = bool(row["only_one"])
+    return items
 
 
 def reported_in(row: Mapping[str, Any]) -> float | None:

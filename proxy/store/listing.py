@@ -178,10 +178,26 @@ FLAGS = (
     "unearned", "false_zero", "false_one", "measured", "superseded", "running", "skipped",
 )  # fmt: skip
 """The filters that are true or false."""
+_twin = rollouts.alias()
+# Without a repeat's number one is the first of its task, unless several have the same numbers.
+_ONLY_ONE = and_(
+    rollouts.c.batch.is_not(None),
+    rollouts.c.task.is_not(None),
+    rollouts.c.repeat.is_(None),
+    ~exists().where(
+        _twin.c.batch == rollouts.c.batch,
+        _twin.c.task == rollouts.c.task,
+        _twin.c.repeat.is_(None),
+        _twin.c.attempt.is_not_distinct_from(rollouts.c.attempt),
+        _twin.c.id != rollouts.c.id,
+    ),
+)
 ITEM = (
     *(rollouts.c[name] for name in (
         "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
+        "skipped",
     )),
+    case((_ONLY_ONE, 1), else_=0).label("only_one"),
     *(verdicts.c[name] for name in (
         "health", "subcategory", "fingerprint", "cause", "provisional", "scoreable", "reward",
         "total_tokens", "cost_usd",

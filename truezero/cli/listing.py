@@ -151,8 +151,8 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
             "rollout": escape(item.id),
             "batch": escape(item.batch or "–"),
             "task": escape(f"{item.task}{_repeat(item)}" if item.task else "–"),
-            "health": "agent's own failure" if item.own_failures else health_word(item.health),
-            "cause": escape(item.fingerprint or ""),
+            "health": _health(item),
+            "cause": escape(item.fingerprint or _opened_by(item)),
             "reward": _reward(item),
             "tokens": number(item.total_tokens, ",d"),
             "cost": number(item.cost_usd, ".4f", "$"),
@@ -161,6 +161,22 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
         for item in items
     ]
     print_list(_ROLLOUT_COLUMNS, rows, _ROLLOUT_DISPENSABLE, "rollouts", more=more)
+
+
+def _health(item: models.RolloutItem) -> str:
+    if item.own_failures:
+        return "agent's own failure"
+    kept_out = item.skipped and item.health in (None, "not_judged")
+    return "skipped" if kept_out else health_word(item.health)
+
+
+def _opened_by(item: models.RolloutItem) -> str:
+    """Return the cause of the breaker that skipped a rollout; empty if none did."""
+    if item.skipped is None:
+        return ""
+    from classifier.reruns import opened_by  # noqa: PLC0415  loads the classifier
+
+    return opened_by(item.skipped)
 
 
 def _repeat(item: models.RolloutItem) -> str:

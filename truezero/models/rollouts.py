@@ -400,6 +400,9 @@ class RolloutItem(BaseModel):
         description="no model answered, by the agent's own doing: its score counts, as no "
         "measurement of a model",
     )
+    skipped: str | None = Field(
+        default=None, description="which breaker did not admit it, and why; null: it was admitted"
+    )
 
 
 class RolloutPage(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from typing import Any
 
@@ -106,12 +107,28 @@ def test_a_loop_beside_an_open_breaker_leaves_no_repeat_that_nobody_planned(
     again = registered(service, "a", **lane)
     assert (again["admitted"], "breaker open" in again["error"]) == (False, True)
     assert registered(service, "b", **lane)["admitted"] is False
+    (kept_out,) = service.http.get("/rollouts?batch=night&skipped=true").json()["items"]
+    assert kept_out["skipped"].startswith("skipped: breaker open on auth:401 after 2 rollouts")
     batch = service.get("/batches/night")
     assert (batch["repeats_planned"], batch["skipped"]) == (3, 1), "a's is measured already"
     service.http.post("/batches/night/breaker/reset")
     for task in "bc":
         ended(service, task, **lane)
     assert service.get("/batches/night/check")["valid"] is True
+
+
+def test_a_file_has_the_numbers_of_a_tasks_first_try(service: Service) -> None:
+    for task, answer in (("a", DEAD), ("a", None), ("b", None), ("b", None)):
+        ended(service, task, answer)
+    for name in ("c1", "c2"):  # two samples, of which nothing says the numbers
+        registered(service, "c", id=name, attempt=0)
+    file = service.http.get("/rollouts?batch=night", headers={"accept": "text/csv"}).text
+    assert [
+        (row["task"], row["repeat"], row["attempt"]) for row in csv.DictReader(file.splitlines())
+    ] == [
+        ("a", "0", "0"), ("a", "0", "1"), ("b", "0", "0"), ("b", "1", "0"),
+        ("c", "", "0"), ("c", "", "0"),
+    ]  # fmt: skip
 
 
 def test_a_loop_that_does_not_has_its_repeats_and_tries_counted(service: Service) -> None:

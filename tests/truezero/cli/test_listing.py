@@ -131,6 +131,16 @@ def test_a_table_says_where_it_ends(url: str) -> None:
     assert "there are more" not in run(url, "list").stdout
 
 
+def test_a_skipped_rollout_has_the_cause_of_its_breaker(capsys: pytest.CaptureFixture[str]) -> None:
+    facts = dict.fromkeys(models.RolloutItem.model_fields)
+    item = models.RolloutItem.model_construct(**{
+        **facts, "id": "r1", "created_at": 1.0, "own_failures": False, "health": "not_judged",
+        "skipped": "skipped: breaker open on auth:401 after 5 rollouts in a row; fix the cause",
+    })  # fmt: skip
+    print_rollouts([item], more=False)
+    assert capsys.readouterr().out.splitlines()[-1].split()[3:5] == ["skipped", "auth:401"]
+
+
 def test_csv_is_the_services_own(url: str) -> None:
     done = run(url, "list", "--csv", "--sort", "reward", "--order", "asc", "--limit", "3")
     rows = list(csv.DictReader(done.stdout.splitlines()))
