@@ -324,6 +324,8 @@ def _announce(
     lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
     for control in urls[1:]:
         lines.announce(f"control plane listening on {control} only")
+    base = _base(settings, listeners[-1].getsockname()[1])
+    log.info("pages at %s/; for commands and loops: export TRUEZERO_URL=%s", base, base)
     for line in announcements(settings):
         lines.announce(line)
     if token_made is not None:

@@ -235,6 +235,9 @@ def test_the_service_says_ids_and_never_what_was_said(tmp_path: Path) -> None:
     assert [line["exchange"] for line in calls_said] == made
     assert [line["status"] for line in calls_said] == [200] * 8 + [401]
     assert said[0]["event"].startswith(f"truezero listening on {service.url} ")
+    assert said[1]["event"] == (
+        f"pages at {service.url}/; for commands and loops: export TRUEZERO_URL={service.url}"
+    )
     assert "uvicorn.error" in {line.get("logger") for line in said}
     assert SECRET not in log
     assert "API key" not in log
