@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -463,7 +464,8 @@ def key_sources(client: Client) -> Iterator[DoctorCheck]:
         yield _fail("keys in use", str(error))
         return
     for key, source in {lane.key: lane.key_from for lane in lanes if lane.key}.items():
-        yield _ok(key, f"from {source}" if source else "from a setting that has another key now")
+        setting = source or "a setting that has another key now"
+        yield _ok(f"source of {key}", setting)
 
 
 def _held_key(upstream: str) -> str:
@@ -538,7 +540,9 @@ def examine(
         yield from uncounted(client.url, http)
         yield from base_urls(environment, client.url, http)
         try:
-            rollout = client.register(metadata={"doctor": True}, roles=[ROLE])
+            rollout = client.register(
+                id=f"{ROLE}-{secrets.token_hex(4)}", metadata={"doctor": True}, roles=[ROLE]
+            )
         except ServiceError as error:
             yield _fail("token", str(error))
             return

@@ -33,6 +33,7 @@ def test_no_inference_is_asked_for_and_nothing_is_the_agents(
     look(client, OPENAI, Wanted(models=(("openai", "gpt-5"), ("openai", "an-alias"))))
     assert {request.method for request in service.provider.requests} == {"GET"}
     (rollout,) = (rollout for rollout in client.rollouts() if rollout.id not in before)
+    assert rollout.id.startswith("doctor-"), "in lists it is seen whose it is"
     calls = client.exchanges(rollout.id)
     assert {call.role for call in calls} == {"doctor"}
     assert len(calls) == 2

@@ -147,8 +147,8 @@ def test_each_key_in_use_says_which_setting_it_is_from(tmp_path: Path) -> None:
         service.call("by-the-operator").raise_for_status()
         service.call("by-an-agent", authorization="Bearer sk-own").raise_for_status()
         lanes = service.get("/status")["items"]
-        sources = {lane["key"]: f"from {lane['key_from']}" for lane in lanes}
-        assert sorted(sources.values()) == ["from TRUEZERO_KEY_OPENAI", "from an agent's own"]
+        sources = {f"source of {lane['key']}": lane["key_from"] for lane in lanes}
+        assert sorted(sources.values()) == ["TRUEZERO_KEY_OPENAI", "an agent's own"]
         with Client(str(service.http.base_url)) as client:
             found = look(client)
         assert {key: found[key].told for key in sources} == sources
