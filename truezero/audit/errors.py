@@ -163,6 +163,12 @@ _STATUS: Final = re.compile(
     r"|\b(?:client|server) error '([45]\d\d)\b",
     re.IGNORECASE,
 )
+# A status by which an API refuses a key or an account, and nothing else.
+_REFUSAL: Final = re.compile(
+    r"\W*(?:(?:error|http(?:/\d(?:\.\d)?)?|status|code)[\W_]*)+(?:401|402|403|429)\W*"
+    r"(?:unauthorized|payment required|forbidden|too many requests)?\W*",
+    re.IGNORECASE,
+)
 # Words without which an error of a run is not about a model's provider.
 _ABOUT_A_MODEL: Final = re.compile(
     r"\b(?:api[ _-]?key|llm|language model|model provider|provider|completions?|openai|anthropic|"
@@ -248,6 +254,11 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
         )
     )
     return None if cause is None else FailedCall(status=read.status, ending=ending, cause=cause)
+
+
+def bare_refusal(error: RecordedError) -> bool:
+    """Return True if an error is a status that refuses a key or an account, and says no more."""
+    return bool(_REFUSAL.fullmatch(error.text))
 
 
 def broken_connection(error: RecordedError) -> bool:

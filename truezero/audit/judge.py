@@ -32,7 +32,7 @@ from classifier.verdicts import (
     Subcategory,
     Verdict,
 )
-from truezero.audit.errors import broken_connection, failed_call, unsent
+from truezero.audit.errors import bare_refusal, broken_connection, failed_call, unsent
 from truezero.audit.runs import FinishedRun, RecordedCall, RunPlace, Settings, Subject
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
@@ -395,14 +395,16 @@ def _activity(run: FinishedRun) -> RecordedCall:
 def _run_error(run: FinishedRun, made: list[Exchange]) -> Exchange | None:
     """Return the call that ended the run, where its error is one of a model's client.
 
-    Where the harness kept the call itself as well, it is not counted twice.
+    Where the harness kept the call itself as well, it is not counted twice. A bare status is one
+    of a run that is known to have used no tokens.
     """
     if run.error is None or (made and made[-1].cause is not None):
         return None
     call = RecordedCall(error=run.error, model=run.model, role="agent")
-    if failed_call(run.error, of_call=False, upstream=_upstream(run.model)) is None:
+    refused = run.tokens == 0 and bare_refusal(run.error)
+    if failed_call(run.error, of_call=refused, upstream=_upstream(run.model)) is None:
         return None
-    return _exchange(run, call, len(made), of_call=False)
+    return _exchange(run, call, len(made), of_call=refused)
 
 
 def _exchange(

@@ -45,6 +45,14 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"tokens": 12, "output": False}, "suspected_api_error", "empty_answers"),
     ({"error": DEAD_KEY}, "api_error", "all_failed"),
     ({"error": DEAD_KEY, "tokens": 12}, "api_error", "interrupted"),
+    ({"error": RecordedError(text="HTTP 401"), "tokens": 0}, "api_error", "all_failed"),
+    (
+        {"error": RecordedError(text="HTTP 401: Unauthorized"), "tokens": 0},
+        "api_error",
+        "all_failed",
+    ),
+    ({"error": RecordedError(text="HTTP 401 of git"), "tokens": 0}, "not_judged", "not_judged"),
+    ({"error": RecordedError(text="HTTP 401")}, "undecided", "not_recorded"),
     ({"error": RecordedError(text="'x'", type="KeyError"), "tokens": 12}, "healthy", "healthy"),
     # Nothing says either way that a model was asked.
     ({}, "undecided", "not_recorded"),
