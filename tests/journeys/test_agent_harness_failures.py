@@ -151,25 +151,29 @@ class Task(vf.Task):
         said = "" if self.data.id == "WRONG" else answered.get(trace.id, "")
         return float("zero is true" in said)
 
-async def main():
-    provider = vf.EvalClientConfig(base_url=url, api_key_var="OPENAI_API_KEY")
+def agent_at(base):
+    provider = vf.EvalClientConfig(base_url=base, api_key_var="OPENAI_API_KEY")
     agent = vf.Agent(vf.AgentConfig(model="gpt-5", client=provider, runtime=SubprocessConfig()))
     agent.harness = Asks(agent.config.harness)
-    keys = None
+    return agent
+
+async def main():
+    rollout_id = None
     if ours:
         from truezero import Client, ServiceError
-        from truezero.integrations.verifiers import Keys, settle
-        from verifiers.v1.clients.eval import EvalClient
+        from truezero.integrations.verifiers import settle
         client = Client()
-        if sys.argv[4:] == ["keys"]:
-            keys = Keys(client, batch="run")
-            keys.attach(EvalClient)
     for case in cases:
-        watch = keys and keys.on_trace
-        trace = await agent.run(Task(vf.TaskData(id=case, prompt=case)), on_trace=watch)
+        base = url
+        if sys.argv[4:] == ["addressed"]:
+            registered = client.register(batch="run", task=case)
+            base = registered.base_urls["openai"] if "/openai/" in url else url
+            rollout_id = registered.id
+        trace = await agent_at(base).run(Task(vf.TaskData(id=case, prompt=case)))
         why = None
         try:
-            why = settle(client, trace, batch="run").verdict.error if ours else None
+            if ours:
+                why = settle(client, trace, batch="run", rollout_id=rollout_id).verdict.error
         except ServiceError as error:
             why = str(error)
         await append_trace(Path("run"), trace, asyncio.Lock())

@@ -1,4 +1,4 @@
-"""verifiers from PyPI beside truezero in each condition, with `Keys` and `settle` as guided.
+"""verifiers from PyPI beside truezero in each condition, an address for each trace, as guided.
 
 Part of `make integrations`, which writes the table to docs/measurements/integrations.md.
 """
@@ -20,7 +20,8 @@ pytestmark = [
 
 
 def runs(setup: Setup, home: Path) -> Ran:
-    return setup.run("verifiers", VERIFIERS, home, "keys")
+    words = () if setup.mode == "stock" else ("addressed",)
+    return setup.run("verifiers", VERIFIERS, home, *words)
 
 
 def score(row: Row) -> str:

@@ -333,8 +333,7 @@ import verifiers.v1 as vf
 from verifiers.v1.runtimes import ProgramResult, SubprocessConfig
 from verifiers.v1.utils.trace_store import append_trace
 from truezero import Client
-from truezero.integrations.verifiers import Keys, settle
-from verifiers.v1.clients.eval import EvalClient
+from truezero.integrations.verifiers import settle
 
 class Swallowing(vf.Harness):
     EXECUTES_CODE = False
@@ -356,20 +355,21 @@ class Answers(vf.Task):
     async def solved(self, trace):
         return 0.5 if trace.messages else 0.0
 
-async def main():
-    url = sys.argv[1] + "/openai/v1"
-    provider = vf.EvalClientConfig(base_url=url, api_key_var="OPENAI_API_KEY")
+def agent_at(base):
+    provider = vf.EvalClientConfig(base_url=base, api_key_var="OPENAI_API_KEY")
     agent = vf.Agent(vf.AgentConfig(model="gpt-5", client=provider, runtime=SubprocessConfig()))
     agent.harness = Swallowing(agent.config.harness)
-    keys = Keys(Client(), batch="live") if sys.argv[2:] == ["keys"] else None
-    if keys:
-        keys.attach(EvalClient)
+    return agent
+
+async def main():
+    client, base, rollout_id = Client(), sys.argv[1] + "/openai/v1", None
     for word in ("well", "doomed"):
-        trace = await agent.run(
-            Answers(vf.TaskData(id=word, prompt=word)), on_trace=keys and keys.on_trace
-        )
+        if sys.argv[2:] == ["addressed"]:
+            registered = client.register(batch="live", task=word)
+            base, rollout_id = registered.base_urls["openai"], registered.id
+        trace = await agent_at(base).run(Answers(vf.TaskData(id=word, prompt=word)))
         await append_trace(Path("run"), trace, asyncio.Lock())
-        settled = settle(Client(), trace, batch="live")
+        settled = settle(client, trace, batch="live", rollout_id=rollout_id)
         print(json.dumps({
             "task": settled.task, "measured": settled.measured, "trace": trace.id, "ok": trace.ok,
             "rewards": {name: reward and reward.value for name, reward in trace.rewards.items()},
@@ -416,7 +416,7 @@ def test_verifiers_calls_prove_whose_they_are_where_a_token_is_asked_for(tmp_pat
         Provider(fails_the_doomed) as provider,
         Service(tmp_path, provider.url, ADMIN_TOKEN=token) as service,
     ):
-        words = (service.url, "keys")
+        words = (service.url, "addressed")
         lines = run("verifiers", VERIFIERS, *words, url=service.url, home=tmp_path, token=token)
     told = [json.loads(line) for line in lines]
     assert {one["task"]: one["measured"] for one in told} == {"well": True, "doomed": False}

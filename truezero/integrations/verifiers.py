@@ -1,21 +1,17 @@
 """verifiers: report traces as rollouts, and name those that are not measurements.
 
-Calls of a model already belong to rollouts by their X-Session-ID; ``Keys`` sends each rollout's
-key beside it, and with the side calls that have no such header. No file is rewritten.
+Calls of a model already belong to rollouts by their X-Session-ID, or by the base URL of a rollout
+that was registered before. No file is rewritten.
 """
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import inspect
 import logging
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -28,9 +24,8 @@ from truezero.foreign import parse, text_lines
 from truezero.integrations.attempts import check_service, no_measurement
 from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.current import is_service, key_header
+from truezero.sdk.current import is_service
 from truezero.sdk.errors import ServiceError
-from truezero.sdk.rollouts import Skipped
 
 _log = logging.getLogger("truezero")
 
@@ -50,114 +45,6 @@ _STATUSES: Mapping[str, models.ExecutionStatus] = {
     "ToolsetError": "environment_error",
     "TunnelError": "environment_error",
 }
-
-
-class Keys:
-    """Registers each trace as it begins, and sends its key with its calls.
-
-    Arguments:
-        batch: name of the run, as for ``settle``.
-    """
-
-    def __init__(self, client: Client, *, batch: str) -> None:
-        self._client = client
-        self._batch = batch
-        self._registered: dict[str, models.RolloutRegistered] = {}
-
-    def on_trace(self, trace: Any, repeat: int | None = None) -> None:
-        """Register a trace; the ``on_trace`` of an agent's ``run``, which comes before any call.
-
-        Arguments:
-            repeat: which rollout of one example this is, from 0; the same as for ``settle``.
-
-        Raises:
-            ServiceError: the service is unreachable or rejects the request.
-            Skipped: the batch's breaker does not admit it.
-        """
-        task = task_of(trace.model_dump(exclude={"nodes", "state"}))
-        registered = self._client.register(
-            id=str(trace.id), batch=self._batch, task=task, repeat=repeat
-        )
-        if not registered.admitted:
-            raise Skipped(registered.id, registered.error or "skipped")
-        self._registered[str(trace.id)] = registered
-
-    def attach(self, kind: type) -> None:
-        """Send keys from a class of clients: ``verifiers.v1.clients.eval.EvalClient``.
-
-        Calls of a model and side calls (counts of tokens, lists of models) carry them. Before the
-        first trace, and once.
-
-        Raises:
-            ServiceError: the service does not answer, or rejects the token.
-        """
-        check_service(client=self._client)
-        for name in (
-            "get_response",
-            "relay",
-            "relay_aux",
-        ):  # verifiers/v1/clients/client.py: Client
-            if (method := getattr(kind, name, None)) is not None:
-                setattr(kind, name, self._sending(method))
-        with contextlib.suppress(ModuleNotFoundError):
-            self._attach_server(importlib.import_module("verifiers.v1.interception.server"))
-
-    def _attach_server(self, module: Any) -> None:
-        """Have side calls carry keys: the interception server tells its clients of no trace."""
-        server = module.InterceptionServer
-        for name in ("handle_aux", "handle_models"):
-            if (method := getattr(server, name, None)) is not None:
-                setattr(server, name, _serving(method))
-        resolve = getattr(module, "resolve_headers", None)  # `handle_models` builds a client itself
-        if resolve is not None:
-            module.resolve_headers = lambda config: {
-                **resolve(config), **self._header(str(config.base_url), _served.get())
-            }  # fmt: skip
-
-    def _sending(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        signature = inspect.signature(method)
-
-        @wraps(method)
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
-            session = bound.arguments.get("session_id") or _served.get()
-            named = self._header(str(bound.arguments["self"].base_url), session)
-            if named:
-                before = bound.arguments.get("headers") or {}
-                bound.arguments["headers"] = {**before, **named}
-            return await method(*bound.args, **bound.kwargs)
-
-        return call
-
-    def _header(self, url: str, trace_id: str | None) -> dict[str, str]:
-        rollout = self._registered.get(str(trace_id))
-        return {} if rollout is None else key_header(url, rollout, service=self._client.url)
-
-
-# The trace for which the interception server relays a side call.
-_served: ContextVar[str | None] = ContextVar("truezero_verifiers_served", default=None)
-
-
-def _serving(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-    """Note whose request a handler of the interception server serves."""
-
-    @wraps(method)
-    async def handle(server: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
-        token = _served.set(_trace_of(server, request))
-        try:
-            return await method(server, request, *args, **kwargs)
-        finally:
-            _served.reset(token)
-
-    return handle
-
-
-def _trace_of(server: Any, request: Any) -> str | None:
-    """Return the id of the trace whose secret a request shows; each dialect has its header."""
-    shown = [request.headers.get("authorization", ""), request.headers.get("x-api-key", "")]
-    secrets = (one.removeprefix("Bearer ").strip() for one in shown)
-    session = next((found for one in secrets if (found := server.sessions.get(one))), None)
-    return None if session is None else str(session.trace.id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,9 +71,10 @@ def settle(
     client: Client,
     trace: Any,
     *,
-    batch: str,
+    batch: str | None = None,
     repeat: int | None = None,
     attempt: int | None = None,
+    rollout_id: str | None = None,
 ) -> Settled:
     """Report a finished trace; remove its rewards if no model was reached.
 
@@ -199,24 +87,30 @@ def settle(
         trace: a live trace, or one read from ``traces.jsonl``.
         batch: name of the run.
         repeat: which rollout of one example this is, from 0.
+        rollout_id: of the rollout that was registered for this trace; a live one keeps it in
+            ``info``. Without it the trace's id is registered in ``batch``.
 
     Raises:
         ServiceError: the service is unreachable or rejects the request.
     """
-    facts = trace if isinstance(trace, Mapping) else trace.model_dump(exclude={"nodes", "state"})
+    live = not isinstance(trace, Mapping)
+    facts = trace.model_dump(exclude={"nodes", "state"}) if live else trace
+    if live and rollout_id is not None:
+        trace.info["truezero"] = {"rollout": rollout_id}
     elsewhere = _asked_elsewhere(client, facts)
     try:
-        client.register(
-            id=str(facts["id"]), batch=batch, task=task_of(facts), repeat=repeat, attempt=attempt
-        )
-        settled = _settled(client, facts)
+        if rollout_id is None:
+            rollout_id = str(facts["id"])
+            task = task_of(facts)
+            client.register(id=rollout_id, batch=batch, task=task, repeat=repeat, attempt=attempt)
+        settled = _settled(client, facts, rollout_id)
     except ServiceError as error:
-        if elsewhere is None and not isinstance(trace, Mapping):
+        if elsewhere is None and live:
             _unscore(trace, health=None, error=f"not measured: {error}")
         raise
     if elsewhere is not None and settled.verdict.total_requests == 0:
         _warn_of(elsewhere, client.url)
-    elif not settled.measured and not isinstance(trace, Mapping):
+    elif not settled.measured and live:
         _unscore(trace, health=settled.verdict.health, error=settled.why)
     return settled
 
@@ -240,8 +134,8 @@ def _warn_of(base_url: str, service: str) -> None:
 def settle_run(client: Client, run_dir: Path, *, batch: str) -> Iterator[Settled]:
     """Report every trace that a run saved, in order.
 
-    Traces of one task are its repeats, numbered in that order. One that was registered before,
-    by ``Keys`` or ``settle``, keeps the number that it was given.
+    Traces of one task are its repeats, numbered in that order. One that was registered before
+    keeps the number that it was given.
 
     Raises:
         ServiceError: the service is unreachable or rejects the request.
@@ -251,12 +145,12 @@ def settle_run(client: Client, run_dir: Path, *, batch: str) -> Iterator[Settled
     samples = Counter(task_of(trace) for trace in saved_traces(text_lines(file)))
     taken = {(item.task, item.repeat) for item in known.values()}
     for trace in saved_traces(text_lines(file)):
-        if (rollout_id := str(trace["id"])) not in known:
+        if (rollout_id := _rollout_of(trace)) not in known:
             task = task_of(trace)
             repeat = _number(task, samples[task], taken)
             repeats = None if repeat is None else samples[task]
             client.register(id=rollout_id, batch=batch, task=task, repeat=repeat, repeats=repeats)
-        yield _settled(client, trace)
+        yield _settled(client, trace, rollout_id)
 
 
 def _number(
@@ -270,10 +164,15 @@ def _number(
     return repeat
 
 
-def _settled(client: Client, trace: Mapping[str, Any]) -> Settled:
-    rollout_id = str(trace["id"])
+def _rollout_of(trace: Mapping[str, Any]) -> str:
+    """Return the id of a saved trace's rollout: the one that ``settle`` kept, or its own."""
+    kept = (trace.get("info") or {}).get("truezero") or {}
+    return str(kept.get("rollout") or trace["id"])
+
+
+def _settled(client: Client, trace: Mapping[str, Any], rollout_id: str) -> Settled:
     result, verdict = client.ended(rollout_id, **outcome(trace))
-    return Settled(trace_id=rollout_id, task=task_of(trace), result=result, verdict=verdict)
+    return Settled(trace_id=str(trace["id"]), task=task_of(trace), result=result, verdict=verdict)
 
 
 @click.command()
@@ -301,7 +200,8 @@ def main(run_dir: Path, batch: str | None) -> None:
 def _unscore(trace: Any, *, health: str | None, error: str | None) -> None:
     trace.rewards = dict.fromkeys(trace.rewards)
     trace.ok = False
-    trace.info["truezero"] = {"health": health, "error": error}
+    known = trace.info.get("truezero", {})
+    trace.info["truezero"] = {**known, "health": health, "error": error}
 
 
 # --- pure ----------------------------------------------------------------------------------

@@ -11,11 +11,9 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.fakes.provider import Provider
 from tests.truezero import driving
-from truezero import Client, ServiceError, Skipped
+from truezero import Client, ServiceError
 from truezero.integrations.verifiers import (
-    Keys,
     main,
     outcome,
     rewards_of,
@@ -169,61 +167,28 @@ def test_a_saved_run_numbers_the_samples_of_a_task(url: str, tmp_path: Path) -> 
     assert (group.wanted, group.repeats, group.settled) == (4, [0, 1, 2, 3], True)
 
 
-class Sender:
-    """A client of verifiers, as far as keys are sent with its calls."""
-
-    def __init__(self, url: str) -> None:
-        self.base_url = f"{url}/openai/v1"
-
-    async def get_response(
-        self,
-        body: dict[str, Any],
-        session_id: str | None = None,
-        turn: object = None,
-        headers: dict[str, str] | None = None,
-    ) -> int:
-        own = {
-            **(headers or {}),
-            "authorization": "Bearer sk-good",
-            "X-Session-ID": f"{session_id}",
-        }
-        async with httpx.AsyncClient(timeout=60) as client:
-            url = f"{self.base_url}/chat/completions"
-            return (await client.post(url, json=body, headers=own)).status_code
-
-    relay = get_response
-
-
-async def test_where_a_token_is_asked_for_each_traces_key_is_sent(tmp_path: Path) -> None:
-    class Attached(Sender):
-        pass
-
-    asked = {"model": "gpt-5", "messages": []}
-    token = "token-of-the-admin"
+def test_where_a_token_is_asked_for_a_trace_is_named_by_its_rollouts_address(
+    tmp_path: Path,
+) -> None:
+    asked, token = {"model": "gpt-5", "messages": []}, "token-of-the-admin"
+    own = {"authorization": "Bearer sk-good", "X-Session-ID": "named"}
     with (
-        driving.service(tmp_path, admin_token=token) as (url, provider, _),
+        driving.service(tmp_path, admin_token=token) as (url, _, _),
         Client(url, token) as client,
     ):
-        keys = Keys(client, batch="keyed")
-        keys.attach(Attached)
-        lives = [Live(**trace(name, task={"data": {"id": "one"}}), info={}) for name in ("a", "b")]
-        for repeat, live in enumerate(lives):
-            keys.on_trace(live, repeat=repeat)
-            sent = Attached(url).get_response(asked, live.id, headers={"x-own": "1"})
-            assert await sent == 200
-            assert await Attached(url).relay(asked, session_id=live.id) == 200
-            assert settle(client, live, batch="keyed", repeat=repeat).measured
-        assert await Attached(url).get_response(asked, "stranger") == 403
-        with Provider() as elsewhere:
-            await Attached(elsewhere.url).get_response(asked, "a")
-            [direct] = elsewhere.requests
-            assert direct.header("x-truezero-key") is None, "it is the service's only"
-        items = {(one.id, one.task, one.repeat) for one in client.rollouts(batch="keyed")}
-        sources = {call.attribution_source for call in client.exchanges("a")}
-    assert items == {("a", "one", 0), ("b", "one", 1)}
-    assert sources == {"minted_key"}
-    assert len(provider.requests) == 4
-    assert provider.requests[0].header("x-own") == "1"
+        registered = client.register(batch="keyed", task="one")
+        base = registered.base_urls["openai"]
+        httpx.post(f"{base}/chat/completions", json=asked, headers=own).raise_for_status()
+        live = Live(**trace("named", rewards={"solved": {"score": 1.0}}), info={})
+        assert settle(client, live, rollout_id=registered.id).measured
+        assert live.info == {"truezero": {"rollout": registered.id}}
+        saved = {"traces": [live.model_dump(exclude=set())]}
+        (tmp_path / "traces.jsonl").write_text(json.dumps(saved))
+        assert [one.measured for one in settle_run(client, tmp_path, batch="keyed")] == [True]
+        items = client.rollouts(batch="keyed")
+        sources = {call.attribution_source for call in client.exchanges(registered.id)}
+    assert [(item.id, item.task) for item in items] == [(registered.id, "one")]
+    assert sources == {"path"}
 
 
 # --- a service that is away, or asked for nothing -----------------------------------------------
@@ -268,27 +233,6 @@ def test_a_trace_of_which_the_service_cannot_tell_loses_its_rewards() -> None:
             settle(client, live, batch="untold")
     assert (live.rewards, live.ok) == ({"solved": None}, False)
     assert live.info["truezero"]["error"].startswith("not measured: cannot reach")
-
-
-def test_keys_are_not_attached_without_a_service() -> None:
-    class Attached(Sender):
-        pass
-
-    before = Attached.get_response
-    with Client("http://127.0.0.1:9") as client, pytest.raises(ServiceError, match="cannot reach"):
-        Keys(client, batch="away").attach(Attached)
-    assert Attached.get_response is before
-
-
-def test_a_trace_that_an_open_breaker_does_not_admit_is_not_run(tmp_path: Path) -> None:
-    with (
-        driving.service(tmp_path, breaker_threshold="1") as (url, *_),
-        Client(url) as client,
-    ):
-        call(url, "tripping", "sk-dead")
-        settle(client, Live(**trace("tripping"), info={}), batch="breaking")
-        with pytest.raises(Skipped, match="breaker open"):
-            Keys(client, batch="breaking").on_trace(Live(**trace("late"), info={}))
 
 
 @pytest.mark.parametrize("served", [True, False])
