@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -21,7 +20,6 @@ from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.environments import as_installed
 from tests.journeys.harnesses import ENVIRONMENTS, python_of
 from tests.journeys.service import ROOT, Service
-from truezero.cli import app
 
 DOOMED = b"doomed"
 KEY = "sk-own"
@@ -82,7 +80,6 @@ INSPECT = """
 import json, sys
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
-from inspect_ai.log import read_eval_log
 from inspect_ai.scorer import includes
 from inspect_ai.solver import solver
 from truezero.integrations.inspect_ai import measured
@@ -109,12 +106,7 @@ def run(solve):
                  display="none", log_dir="logs", epochs=int(sys.argv[2]))
     assert log.status == "success", log.error
     scores = {f"{s.id}#{s.epoch}": s.scores["includes"] for s in log.samples}
-    written = read_eval_log(log.location)
-    assert written.metadata == log.metadata
     print(json.dumps({
-        "card": written.metadata.get("measurement_card"),
-        "log": log.location,
-        "written": len(written.samples),
         "batch": log.eval.eval_id,
         "accuracy": log.results.scores[0].metrics["accuracy"].value,
         "unscored": {k: s.reason for k, s in scores.items() if isinstance(s.value, float)},
@@ -132,9 +124,6 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Any:
         evals = [json.loads(line) for line in lines]
         rollouts = [service.get("/rollouts", batch=one["batch"])["items"] for one in evals]
         summary = service.get(f"/batches/{evals[0]['batch']}")
-        words = ["export", "--batch", evals[0]["batch"], "--out", str(home / "export.jsonl")]
-        exported = CliRunner().invoke(app, [*words, "--url", service.url])
-        assert exported.exit_code == 0, exported.output
         yield evals, rollouts, summary, list(provider.requests)
 
 
@@ -144,37 +133,6 @@ def test_inspect_leaves_out_a_sample_whose_model_was_dead(inspected: Any) -> Non
     assert evals[0]["accuracy"] == 1.0
     assert set(evals[0]["unscored"]) == {"doomed#1", "doomed#2"}
     assert evals[0]["unscored"]["doomed#1"].startswith("api_error [auth, permanent]: HTTP 401")
-
-
-@pytest.mark.harness("inspect_ai")
-def test_inspects_log_holds_the_measurement_card(inspected: Any) -> None:
-    evals, _, _, _ = inspected
-    card = evals[0]["card"]
-    assert card["stated"]["batch"] == evals[0]["batch"]
-    assert card["stated"]["harness"].startswith("inspect_ai 0.")
-    assert card["measured"]["score"]["score"] == evals[0]["accuracy"]
-    assert [one["written"] for one in evals] == [4, 4], "the samples stay"
-    assert evals[1]["card"] is None, "no call came through"
-
-
-@pytest.mark.harness("inspect_ai")
-def test_the_card_in_an_inspect_log_is_verified_by_the_export(
-    inspected: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    evals, _, _, _ = inspected
-    location = Path(evals[0]["log"].removeprefix("file://"))
-    export = location.parent.parent / "export.jsonl"
-    command = python_of("inspect_ai").with_name("inspect")
-    words = [str(command), "log", "dump", "--header-only", str(location)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=True)
-    dump = tmp_path_factory.mktemp("dump") / "log.json"
-    dump.write_text(done.stdout)
-    verified = CliRunner().invoke(app, ["card", "verify", str(dump), "--export", str(export)])
-    assert (verified.stdout, verified.exit_code) == ("export: holds\n", 0), verified.output
-    dump.write_text(done.stdout.replace('"failures_as_0": 0.5', '"failures_as_0": 0.6'))
-    forged = CliRunner().invoke(app, ["card", "verify", str(dump), "--export", str(export)])
-    assert forged.exit_code == 1
-    assert "measured.score.failures_as_0: 0.6 on the card, 0.5 by the export" in forged.stdout
 
 
 @pytest.mark.harness("inspect_ai")

@@ -26,7 +26,6 @@ import anyio
 import anyio.to_thread
 
 from truezero import AsyncClient, models
-from truezero.foreign import parse
 from truezero.integrations.attempts import (
     AWAY,
     NO_CALL,
@@ -35,7 +34,6 @@ from truezero.integrations.attempts import (
     no_measurement,
     unmeasured_line,
 )
-from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card
 from truezero.printable import plural, visible
 from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.arguments import OutcomeFacts
@@ -77,7 +75,6 @@ class _Eval:
     scored: int = 0  # samples that are not measured, and have a score that counts
     log: str | None = None  # its place
     away: str | None = None  # the first sentence about a service that was
-    no_card: str | None = None  # why its log has no measurement card
 
 
 @dataclass(slots=True)
@@ -236,19 +233,9 @@ class SampleHooks:
             raise self.refusal(str(error)) from None
 
     async def on_task_end(self, data: Any) -> None:
-        """Put the measurement card into the metadata of a task's log, which has been written."""
-        of = self._evals.get(data.eval_id)
-        if of is not None:
+        """Note where a task's log is."""
+        if of := self._evals.get(data.eval_id):
             of.log = data.log.location
-        if of is None or not of.requests or data.log.status == "cancelled":
-            return
-        fetched = partial(fetch_card, of.id, "inspect_ai", *self.service)
-        try:
-            await add_card(data.log, parse(await anyio.to_thread.run_sync(fetched)))
-        except NoCard as error:
-            of.no_card = str(error)
-        except Exception as error:  # Inspect's: an older release, or a log that is not written
-            of.no_card = str(NoCard(of.id, f"Inspect did not take it ({type(error).__name__})"))
 
     async def on_run_end(self, data: Any) -> None:
         """Say of each task of the run how many samples were not measured, and why."""
@@ -256,8 +243,7 @@ class SampleHooks:
         evals, self._evals = self._evals, {}
         lines = [line for each in evals.values() if (line := last_line(each, self._hint))]
         left = outcomes_left() if any(AWAY in each.causes for each in evals.values()) else None
-        cards = [f"{each.task}: {each.no_card}" for each in evals.values() if each.no_card]
-        for line in (*lines, *([left] if left else []), *cards):
+        for line in (*lines, *([left] if left else [])):
             _say(line)
 
     @property
@@ -567,20 +553,6 @@ def addresses_of(spec: Any) -> Iterator[str | None]:
     for given in (spec.model_roles or {}).values():
         for config in given if isinstance(given, list) else [given]:
             yield config.base_url
-
-
-async def add_card(log: Any, card: Mapping[str, Any]) -> None:
-    """Edit a log's metadata, in its file and as ``eval`` returns it; samples are not rewritten.
-
-    Raises:
-        Exception: of Inspect's.
-    """
-    api = importlib.import_module("inspect_ai.log")
-    edit = api.MetadataEdit(metadata_set={CARD_KEY: card})
-    edited = api.edit_eval_log(log, [edit], api.ProvenanceData(author="truezero"))
-    await api.write_eval_log_async(edited, header_only=True)
-    log.log_updates = edited.log_updates
-    log.recompute_tags_and_metadata()
 
 
 # --- pure ----------------------------------------------------------------------------------

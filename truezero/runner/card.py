@@ -46,7 +46,8 @@ class Verified:
 def card_in(value: Any) -> Any:
     """Return the card that a JSON value is, or that a harness's log or summary holds.
 
-    benchflow's summary has it at its top, the dump of an Inspect log in its ``metadata``.
+    benchflow's summary has it at its top, the dump of an Inspect log, as earlier releases wrote it,
+    in its ``metadata``.
     """
     for holder in (value, value.get("metadata")) if isinstance(value, dict) else ():
         if isinstance(holder, dict) and HELD_AS in holder:

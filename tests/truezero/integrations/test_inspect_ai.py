@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -476,87 +476,6 @@ async def test_a_sample_that_nobody_announced_is_not_scored_in_silence() -> None
 
 
 # --- installed -----------------------------------------------------------------------------
-
-
-class Log:
-    """A log of Inspect's that has been written, with its metadata and what edited it."""
-
-    def __init__(self, status: str = "success") -> None:
-        self.status, self.location = status, "logs/it.eval"
-        self.log_updates: list[dict[str, Any]] = []
-        self.metadata: dict[str, Any] = {"own": 1}
-
-    def recompute_tags_and_metadata(self) -> None:
-        for update in self.log_updates:
-            self.metadata |= update
-
-
-class Logs:
-    """Inspect's functions that edit a log and write it."""
-
-    def __init__(self) -> None:
-        self.written: list[tuple[list[dict[str, Any]], bool]] = []
-
-    def edit(self, log: Log, edits: list[dict[str, Any]], author: object) -> Log:
-        assert author == "truezero"
-        edited = Log(log.status)
-        edited.log_updates = [*log.log_updates, *edits]
-        return edited
-
-    async def write(self, log: Log, *, header_only: bool) -> None:
-        self.written.append((log.log_updates, header_only))
-
-
-@pytest.fixture
-def logs(monkeypatch: pytest.MonkeyPatch) -> Logs:
-    kept, module = Logs(), ModuleType("inspect_ai.log")
-    vars(module).update(
-        MetadataEdit=lambda *, metadata_set: metadata_set,
-        ProvenanceData=lambda *, author: author,
-        edit_eval_log=kept.edit,
-        write_eval_log_async=kept.write,
-    )
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return kept
-
-
-async def ended(story: Story, url: str, log: Log) -> None:
-    """Run the sample, with one call and a score, and end its task."""
-    await story.begin()
-    await story.ask(url)
-    await story.end({"match": score("C")})
-    await story.hooks.on_task_end(SimpleNamespace(eval_id=story.of.id, log=log))
-
-
-async def test_the_measurement_card_is_in_the_metadata_of_the_log(url: str, logs: Logs) -> None:
-    story, log = Story(url, "of-a-card"), Log()
-    await ended(story, url, log)
-    card = log.metadata["measurement_card"]
-    assert card["stated"]["batch"] == "eval-of-a-card"
-    assert card["stated"]["harness"].startswith("inspect_ai")
-    assert card["measured"]["score"]["score"] == 1.0
-    assert logs.written == [([{"measurement_card": card}], True)], "samples are not rewritten"
-    assert log.metadata["own"] == 1
-
-
-async def test_a_log_that_takes_no_card_is_said_at_the_end_of_the_run(
-    url: str, logs: Logs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delattr(sys.modules["inspect_ai.log"], "edit_eval_log")
-    story, log = Story(url, "of-no-card"), Log()
-    await ended(story, url, log)
-    await story.hooks.on_run_end(None)
-    assert (log.metadata, logs.written) == ({"own": 1}, [])
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "truezero: asking: no measurement card was written: Inspect did not take it "
-        "(AttributeError); `truezero card eval-of-no-card` shows it"
-    )
-
-
-async def test_a_cancelled_eval_waits_for_no_card(url: str, logs: Logs) -> None:
-    log = Log("cancelled")
-    await ended(Story(url, "of-a-cancelled"), url, log)
-    assert (log.metadata, logs.written) == ({"own": 1}, [])
 
 
 class Registry:
