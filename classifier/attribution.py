@@ -83,6 +83,7 @@ class Attributed(NamedTuple):
 
 
 Lane = tuple[str, str | None]  # upstream and canonical model
+Request = tuple[str | None, str | None]  # digests of its line and body, and of what it selects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,10 +93,11 @@ class AttributionContext:
     ``answered`` are the lanes that answered it, each with the spellings of the model's name that
     it was called by, ``first_lane`` the first of them, with tools where any call has some;
     ``first_key`` is the digest of the first key that was answered, ``selections`` the digests of
-    what its answered calls selected. ``spans`` are the calls' starts and ends by lane, each in
-    order. ``registered`` are the canonical registered models, ``names`` these and those that
-    answered for them, of which ``named`` says whether any call named one. ``series`` are the
-    references with the end of the call that each was asked beside, in order.
+    what its answered calls selected, ``requests`` those that were answered. ``spans`` are the
+    calls' starts and ends by lane, each in order. ``registered`` are the canonical registered
+    models, ``names`` these and those that answered for them, of which ``named`` says whether any
+    call named one. ``series`` are the references with the end of the call that each was asked
+    beside, in order.
     """
 
     upstream: str | None
@@ -107,6 +109,7 @@ class AttributionContext:
     first_lane: Lane | None
     first_key: str | None
     selections: frozenset[str | None]
+    requests: frozenset[Request]
     spans: Mapping[Lane, tuple[Sequence[float], Sequence[float]]]
     neighbours: Mapping[str, Neighbours]
     references: Mapping[str, ReferenceSeries]
@@ -135,6 +138,7 @@ class AttributionContext:
             first_lane=_first_lane(facts.calls),
             first_key=next((x.key_digest for x in answers), None),
             selections=frozenset(x.selector_digest for x in answers),
+            requests=frozenset(_request(x) for x in answers if x.request_digest),
             spans=_spans(exchanges),
             neighbours=rollout.neighbours,
             references=references,
@@ -169,6 +173,10 @@ class AttributionContext:
 
 def _lane(exchange: Exchange) -> Lane:
     return exchange.upstream, canonical(exchange.model)
+
+
+def _request(exchange: Exchange) -> Request:
+    return exchange.request_digest, exchange.selector_digest
 
 
 def _names_one(exchange: Exchange, names: frozenset[str | None]) -> bool:
@@ -411,7 +419,8 @@ def _by_reference(
             limited = _of_a_limit(failed, setting, near, series)
             if limited is not None:
                 return limited
-    if result is Comparison.PARTLY or _struck_others(failed, setting):
+    by_chance = _struck_others(failed, setting) or _request(failed) in setting.requests
+    if result is Comparison.PARTLY or by_chance:
         return Attributed(AttributedTo.PROVIDER, "partly")
     return Attributed(AttributedTo.AGENT, "request", False)
 

@@ -16,6 +16,10 @@ REFERENCE = "_reference"
 
 WORDLESS = "wordless"
 """The reason of a reference call that came whole, and neither output nor an error with it."""
+OTHER_WORDS = "other_words"
+"""The reason of one that said something, and not the word that it was asked for."""
+CUT_SHORT = "cut_short"
+"""The same, where a limit of tokens ended it."""
 
 
 class NotRun(StrEnum):
@@ -53,10 +57,11 @@ class ReferenceCall:
     """The result of one reference call; times in seconds since the epoch.
 
     ``answered`` is None where the call is no evidence: answered from a cache, by another model or
-    a fallback, ended by a server that stopped, or `WORDLESS`. ``explained``: the question itself
-    was refused, by an explained rejection, as a wrong endpoint or with 405. ``timed_out``: it ended
-    in silence or a time-out. ``exchange_id`` is that of its exchange under ``_reference``.
-    ``model``: the name that it asked for, if that is not its series'.
+    a fallback, ended by a server that stopped, or without the word that was asked for (`WORDLESS`,
+    `OTHER_WORDS`, `CUT_SHORT`). ``explained``: the question itself was refused, by an explained
+    rejection, as a wrong endpoint or with 405. ``timed_out``: it ended in silence or a time-out.
+    ``exchange_id`` is that of its exchange under ``_reference``. ``model``: the name that it asked
+    for, if that is not its series'.
     """
 
     exchange_id: str

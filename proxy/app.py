@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from classifier.causes import Classify, classify, read_tables
 from classifier.records import Exchange
-from classifier.verdicts import Verdict
+from classifier.verdicts import UNTRUSTED, Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
 from proxy.asking.asker import ReferenceAsker
 from proxy.asking.ways import Ways
@@ -85,8 +85,12 @@ def open_spill(place: Path | None, worker: str) -> SpillFile | None:
     return SpillFile.of(place, worker) if place else None
 
 
-def rollout_access(database: Database, rules: Sequence[RolloutRule]) -> Access:
-    """Look up in the database what a rollout's key still opens, and the rules that it is under."""
+def rollout_access(database: Database, rules: Sequence[RolloutRule], *, agents: str) -> Access:
+    """Look up in the database what a rollout's key still opens, and the rules that it is under.
+
+    Arguments:
+        agents: how agents are trusted where a rollout's batch does not say.
+    """
 
     def look_up(rollout_id: str) -> AccessState | None:
         with _away():
@@ -95,7 +99,12 @@ def rollout_access(database: Database, rules: Sequence[RolloutRule]) -> Access:
                 return None
             known = {rule: found for rule in rules if (found := rule.look_up(row)) is not None}
         ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
-        return AccessState(ends_at=min(ends, default=None), upstream=row["upstream"], rules=known)
+        return AccessState(
+            ends_at=min(ends, default=None),
+            upstream=row["upstream"],
+            rules=known,
+            untrusted=(row["agents"] or agents) == UNTRUSTED,
+        )
 
     def answered(rollout_id: str, upstream: str, response_digest: str) -> bool:
         with _away():
@@ -322,7 +331,7 @@ class Application:
         self._on_failure = [e.failed for e in self._features if e.failed is not None]
         self._on_final_verdict = [e.judged for e in self._features if e.judged is not None]
         rules = [each.rule for each in self._features if each.rule is not None]
-        self._access = rollout_access(database, rules)
+        self._access = rollout_access(database, rules, agents=settings.policy.agents)
         self._heartbeat = Heartbeat(
             database,
             worker=worker,
@@ -334,7 +343,7 @@ class Application:
         self._turned_away = TurnedAway(partial(note_limits_reached, database.connections))
         guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
-        ways = Ways()
+        ways = Ways(database.references)
         context = relay_context(
             settings,
             environment,
@@ -351,6 +360,7 @@ class Application:
             on_failure=self._failed,
             note_way=ways.note,
         )
+        self._access.on_untrusted = context.live.conversations.compare
         self.on_connections_full = context.live.share  # as the server's connections say
         self._closer = EndedRollouts(
             database.closings,

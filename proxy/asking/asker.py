@@ -7,6 +7,7 @@ have asked is in the database, so that workers and replicas share them and count
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -198,6 +199,8 @@ class ReferenceAsker:
     async def aclose(self) -> None:
         """Stop: a series under way counts for nothing."""
         self._closed = True
+        with contextlib.suppress(StoreError):
+            await self._ways.store()
         tasks = [each.task for each in self._lanes.values() if each.task is not None]
         tasks += [self._sorting] if self._sorting is not None else []
         for task in tasks:
@@ -317,7 +320,8 @@ class ReferenceAsker:
             name = name_to_ask(exchange.model, registered.models, uses, upstream=exchange.upstream)
         same = [x for x in uses if canonical(x.model) == canonical(name.model)]
         second = of_agent and self._untrusted(registered)
-        way, usual = self._asked_ways(exchange, same, second=second)
+        await self._ways.store()
+        way, usual = await asyncio.to_thread(self._asked_ways, exchange, same, second=second)
         asked = AskedLane(
             upstream=exchange.upstream,
             name=name,
@@ -349,7 +353,7 @@ class ReferenceAsker:
     def _asked_ways(
         self, exchange: Exchange, uses: Sequence[Use], *, second: bool
     ) -> tuple[Way | None, tuple[Way, AskedBy] | None]:
-        """Return the failed call's own way, and the usual one if that may be another.
+        """Return the failed call's own way, and the usual one if that may be another; in a thread.
 
         Arguments:
             uses: of its model.
@@ -380,7 +384,7 @@ class ReferenceAsker:
     def _ways_of_others(
         self, exchange: Exchange, upstream: Upstream, uses: Sequence[Use]
     ) -> Counter[Way]:
-        """Count the ways of other rollouts by rollouts: as noted here or on record."""
+        """Count the ways of other rollouts, as noted or as their calls are on record."""
         others = {x.rollout_id: x.api for x in uses if x.rollout_id != exchange.rollout_id}
         noted = self._ways.of_rollouts(upstream.name, exchange.model, others.keys())
         ways = Counter(_placed(way, upstream) for way, of in noted.items() for _ in of)
@@ -444,7 +448,8 @@ class ReferenceAsker:
         """
         registered = _Registered(None, None, upstream, (model,))
         known = self._context.upstreams.get(upstream)
-        way = self._ways.last_used(upstream, model)
+        await self._ways.store()
+        way = await asyncio.to_thread(self._ways.last_used, upstream, model)
         if way is None or way.api not in PLAIN:
             api = None if known is None else _usual_api(known)
             way = None if api is None else Way(api)

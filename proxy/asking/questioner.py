@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 import random
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from classifier.asking import AskedName
+from classifier.logical_calls import cuts, output_tokens, used_up
 from classifier.records import (
     WRONG_SHAPE,
     AnswerState,
@@ -23,9 +25,16 @@ from classifier.records import (
     Exchange,
     KeySource,
 )
-from classifier.references import REFERENCE, WORDLESS, AskedBy, ReferenceCall
+from classifier.references import (
+    CUT_SHORT,
+    OTHER_WORDS,
+    REFERENCE,
+    WORDLESS,
+    AskedBy,
+    ReferenceCall,
+)
 from classifier.verdicts import Subcategory
-from proxy.asking.questions import MORE_TOKENS, TOKENS, Question, question
+from proxy.asking.questions import MORE_TOKENS, TOKENS, Question, lacks_word, question
 from proxy.asking.ways import Way
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
@@ -38,6 +47,8 @@ from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth, Upstream
+from proxy.wire.response import ReadLimits, ResponseReader
+from proxy.wire.routes import route
 
 log = logging.getLogger("truezero")
 
@@ -82,13 +93,18 @@ class _OwnConnection:
 
 
 class _Asking(ResponseHandler):
-    """One question under way; ``done`` has its exchange once that is on record."""
+    """One question under way; ``done`` has its exchange once that is on record.
+
+    ``said`` is the text of its answer; None where that is not known.
+    """
 
     def __init__(self, context: RelayContext, call: Call, origin: Origin, body: bytes) -> None:
         loop = asyncio.get_running_loop()
         super().__init__(_OwnConnection(origin), loop)
         self.done: asyncio.Future[Exchange] = loop.create_future()
         self.cached = False
+        self.said: str | None = None
+        self._told: list[bytes] = []
         self._context = context
         self._call = call
         self._observer = CallObserver(call, salt=context.salt, causes=context.causes)
@@ -121,11 +137,26 @@ class _Asking(ResponseHandler):
             )
             return True
         self._observer.on_response_body(part, self._context.clock())
+        self._told.append(part)
         return True
 
     def on_end(self) -> None:
         """Take that the answer is complete."""
+        with contextlib.suppress(Exception):  # of an answer that nobody can read
+            self.said = self._text()
         self._finish(Ending.COMPLETE)
+
+    def _text(self) -> str | None:
+        """Return what the answer says; an observer skims streams, and leaves that out."""
+        reader = ResponseReader(route(self._call.method, self._call.path), ReadLimits())
+        headers = dress.for_agent(self.headers, self._call.id)
+        reader.head(self.status or 0, headers, dress.named(headers))
+        behind = reader.feed(b"".join(self._told))
+        while behind:
+            behind = reader.decode_more()
+        reader.end()
+        said = reader.whole_payloads(self._received)
+        return "".join(reader.payloads.dialect.text(*each) for each in said) if said else None
 
     def on_failure(self, error: errors.UpstreamError) -> None:
         """Take that there will be none."""
@@ -164,34 +195,48 @@ def _nothing() -> None:
 
 
 def result_of(
-    exchange: Exchange, *, cached: bool = False, answered_as: Iterable[str] = ()
+    exchange: Exchange,
+    *,
+    cached: bool = False,
+    said: str | None = None,
+    answered_as: Iterable[str] = (),
 ) -> ReferenceCall:
     """Return what an exchange says as a reference call.
 
     Arguments:
         cached: a cache answered it.
+        said: its text; None where that is not known.
         answered_as: names under which the asked model answered before; none known: any will do.
     """
     cause, timing = exchange.cause, exchange.timing
+    reason = _reason(exchange, said)
+    answered = _answered(exchange, cached=cached, answered_as=answered_as)
     return ReferenceCall(
         exchange_id=exchange.id,
         started_at=timing.started_at,
         ended_at=timing.started_at + (timing.duration_s or 0.0),
-        answered=_answered(exchange, cached=cached, answered_as=answered_as),
+        answered=answered if cause is not None or reason is None else None,
         subcategory=None if cause is None else cause.subcategory,
-        reason=_reason(exchange),
+        reason=reason,
         explained=_refused_itself(exchange),
         timed_out=cause is not None and exchange.timed_out,
         retry_after_s=None if cause is None else cause.retry_after_s,
     )
 
 
-def _reason(exchange: Exchange) -> str | None:
-    """Return the cause's reason; without a cause, whether it came whole and without output."""
+def _reason(exchange: Exchange, said: str | None) -> str | None:
+    """Return the cause's reason; without a cause, why an answer that came whole is none."""
     if exchange.cause is not None:
         return exchange.cause.reason
-    whole = exchange.ending is Ending.COMPLETE
-    return WORDLESS if whole and exchange.answer_state in _WORDLESS else None
+    if exchange.ending is not Ending.COMPLETE:
+        return None
+    if exchange.answer_state in _WORDLESS:
+        return WORDLESS
+    if not lacks_word(exchange.api, said):
+        return None
+    made = output_tokens(exchange)
+    cut = cuts(exchange.finish_reason) or used_up(exchange.output_limit, made)
+    return CUT_SHORT if cut else OTHER_WORDS
 
 
 def _answered(exchange: Exchange, *, cached: bool, answered_as: Iterable[str]) -> bool | None:
@@ -327,7 +372,7 @@ class Questioner:
             await asyncio.gather(*asked, return_exceptions=True)
 
     async def _ask(self, lane: AskedLane, way: Way) -> ReferenceCall:
-        """Ask one question; again with more tokens, or another spelling, if it is refused for that.
+        """Ask one question; again with more tokens, or another spelling, where it needs that.
 
         A model that is not found by the registered name is asked for by the name that answered.
         """
@@ -340,7 +385,8 @@ class Questioner:
             if again.subcategory is not Subcategory.MODEL_NOT_FOUND:
                 self._served[shape] = model = spelled or model
             call = again
-        if call.explained and not large and self._affordable(lane.upstream, model):
+        too_few = call.explained or call.reason == CUT_SHORT
+        if too_few and not large and self._affordable(lane.upstream, model):
             again = await self._ask_once(lane, way, model, large=True)
             if not again.explained:
                 self._large.add(shape)
@@ -390,7 +436,9 @@ class Questioner:
         except BaseException:
             asking.end()
             raise
-        return result_of(exchange, cached=asking.cached, answered_as=lane.answered_as)
+        return result_of(
+            exchange, cached=asking.cached, said=asking.said, answered_as=lane.answered_as
+        )
 
     def _affordable(self, upstream: str, model: str) -> bool:
         cost = self._cost(upstream, model, MORE_TOKENS)

@@ -19,7 +19,9 @@ from proxy.asking.ways import GEMINI, NAME, NOT_STREAMED, Way
 TOKENS = 16
 MORE_TOKENS = 512  # of models that refuse so few
 
-_TEXT = "{number} Never mind {words}. Reply with the word ready."
+WORD = "ready"
+"""What a question asks for."""
+_TEXT = f"{{number}} Never mind {{words}}. Reply with the word {WORD}."
 # Three of them are in each question, against caches that know a text by its meaning.
 _WORDS = (
     "copper", "harbours", "lanterns", "winter", "violins", "bridges", "pepper", "granite",
@@ -132,6 +134,8 @@ _STREAMED_BY_BODY = frozenset((
 _VERTEX = (":rawPredict", "vertex-2023-10-16")
 # OpenAI's reasoning models refuse ``max_tokens``: platform.openai.com/docs/api-reference/chat
 _COMPLETION_LIMIT = "max_completion_tokens"
+# A text that a model goes on with, without a chat's form: it owes no word.
+_CONTINUED = frozenset(("openai.completions",))
 
 
 PLAIN: Mapping[str, str] = {**{api: api for api in _FORMS}, **NOT_STREAMED}
@@ -185,6 +189,15 @@ def question(
         headers=headers,
         body=orjson.dumps(body),
     )
+
+
+def lacks_word(api: str, said: str | None) -> bool:
+    """Return True if an answer said something, and not the word that it was asked for.
+
+    Arguments:
+        said: its text; None where that is not known, empty where all of it was reasoning.
+    """
+    return bool(said) and api not in _CONTINUED and WORD not in (said or "").casefold()
 
 
 def _text(number: int) -> str:

@@ -1,32 +1,37 @@
 """The way in which a call asked its model, and which rollouts asked so.
 
-Kept in memory, of an allow-list: API, path, version, tier and flags. No word of a prompt is.
+Kept is an allow-list: API, path, version, tier and flags, of which no value that may hold a text or
+a key. Every process stores what it sees, and asks by what all have stored.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import re
-from collections import OrderedDict
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any
+
+import orjson
 
 from classifier.logical_calls import canonical
 from classifier.records import AnswerState, Exchange, Kind
 from proxy.routing.headers import Pairs, first
 from proxy.routing.target import Target
+from proxy.store.errors import StoreError
+from proxy.store.references import AskedWay, References
+from proxy.wire.dialect import are_words
 from proxy.wire.request import ANTHROPIC_VERSIONS, Selected
+
+log = logging.getLogger("truezero")
 
 NAME = "\x00"
 """Stands in a path for the model's name."""
 
-_LANES = 1024  # upstreams and models, the last used
-_WAYS = 32  # of each, likewise
-_ROLLOUTS = 64  # of each way
-_FAILED = 4096  # calls whose way is remembered
-_LONGEST = 512  # of a path, a header's value or a field, in bytes
 _SEEN = 8192
+_WAITING = 8192  # calls that wait for the database, at most
+_SOON_S = 0.2
 _VERSION_HEADER = b"anthropic-version"
 _KEPT_APART = frozenset(("anthropic-version", "api-version"))
 _QUERY = re.compile(rb"(?:^|&)(api-version=[\w.-]{1,40})", re.IGNORECASE)
@@ -87,6 +92,22 @@ class Way:
     streamed: bool = False
 
     @property
+    def encoded(self) -> str:
+        """The way as JSON, to be stored."""
+        told = {name: value for name, value in asdict(self).items() if value}
+        return orjson.dumps(told, default=bytes.decode).decode()
+
+    @classmethod
+    def decoded(cls, encoded: str) -> Way:
+        """Take it from JSON."""
+        told = orjson.loads(encoded)
+        for name in {"query", "version"} & told.keys():
+            told[name] = told[name].encode()
+        for name in {"headers", "fields"} & told.keys():
+            told[name] = tuple((each, value.encode()) for each, value in told[name])
+        return cls(**told)
+
+    @property
     def shape(self) -> Way:
         """The way without what nobody chooses for itself: an SDK's version, and streaming."""
         return replace(self, version=None, streamed=False)
@@ -103,30 +124,34 @@ def _way(
     streamed: bool,
 ) -> Way:
     asked_for = _QUERY.search(query)
+    asked_at = path.decode("latin-1")
     return Way(
         api=plain_api(api),
-        path=plain_path(path.decode("latin-1")) if len(path) <= _LONGEST else None,
+        path=plain_path(asked_at) if are_words(asked_at) else None,
         query=asked_for[1] if asked_for else b"",
         version=version if version in ANTHROPIC_VERSIONS else None,
-        headers=tuple(x for x in head if x[0] not in _KEPT_APART and len(x[1]) <= _LONGEST),
-        fields=tuple(x for x in body if len(x[1]) <= _LONGEST),
+        headers=_storable(head),
+        fields=_storable(body),
         streamed=streamed,
     )
 
 
-_Users = OrderedDict[Way, OrderedDict[str, None]]  # the rollouts that asked by each way
-_NONE: _Users = OrderedDict()
+def _storable(selected: Selected) -> Selected:
+    return tuple(
+        (name, value) for name, value in selected
+        if name not in _KEPT_APART and are_words(value.decode("latin-1"))
+    )  # fmt: skip
 
 
 class Ways:
-    """Knows the ways in which rollouts asked, and those of calls that failed."""
+    """Notes the ways in which calls asked, for all processes."""
 
-    __slots__ = ("_failed", "_seen", "_used")
-
-    def __init__(self) -> None:
-        self._failed: OrderedDict[str, Way] = OrderedDict()
-        self._used: OrderedDict[tuple[str, str | None], _Users] = OrderedDict()
+    def __init__(self, references: References) -> None:
+        self._references = references
         self._seen: set[Hashable] = set()  # of calls that are noted, and need not be again
+        self._noted: list[AskedWay] = []
+        self._storing: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     def note(
         self,
@@ -136,7 +161,7 @@ class Ways:
         head: Selected,
         body: Selected,
     ) -> None:
-        """Note a call that has ended.
+        """Note a call that has ended; called in the event loop.
 
         Arguments:
             headers: its own.
@@ -149,48 +174,65 @@ class Ways:
             exchange.api, target.path, target.query, first(headers, _VERSION_HEADER), head, body,
             bool(exchange.streamed),
         )  # fmt: skip
-        read = exchange.answer_state is AnswerState.READ
         seen = exchange.rollout_id, exchange.upstream, exchange.model, asked
-        if read and seen in self._seen:
+        read = exchange.answer_state is AnswerState.READ
+        if (read and seen in self._seen) or len(self._noted) >= _WAITING:
             return
-        way = _way(*asked)
-        if not read:
-            _put(self._failed, exchange.id, way, _FAILED)
-        lane = exchange.upstream, canonical(exchange.model)
-        ways = self._used.get(lane) or OrderedDict()
-        rollouts = ways.get(way.shape) or OrderedDict()
-        forgotten = (
-            _put(rollouts, exchange.rollout_id, None, _ROLLOUTS),
-            _put(ways, way.shape, rollouts, _WAYS),
-            _put(self._used, lane, ways, _LANES),
-        )
-        if any(forgotten) or len(self._seen) >= _SEEN:
+        if len(self._seen) >= _SEEN:
             self._seen.clear()
         self._seen.add(seen)
+        self._noted.append(AskedWay(
+            exchange.id, exchange.rollout_id, exchange.upstream, canonical(exchange.model) or "",
+            exchange.timing.started_at, _way(*asked).encoded,
+        ))  # fmt: skip
+        if self._storing is None:
+            self._storing = asyncio.create_task(self._store_soon())
+
+    async def _store_soon(self) -> None:
+        try:
+            await asyncio.sleep(_SOON_S)  # the calls of many rollouts are stored together
+            await self.store()
+        except StoreError as error:
+            log.warning("the ways of calls wait for the database: %s", error.kind)
+        finally:
+            self._storing = None
+
+    async def store(self) -> None:
+        """Store what was noted, so that questions see it.
+
+        Raises:
+            StoreError: the database is unavailable; it is kept for the next time.
+        """
+        async with self._one_at_a_time:
+            noted, self._noted = self._noted, []
+            try:
+                if noted:
+                    await asyncio.to_thread(self._references.note_ways, noted)
+            except StoreError:
+                self._noted = noted + self._noted
+                raise
 
     def of(self, exchange: Exchange) -> Way:
-        """Return the way in which a failed call asked; of one that nobody noted, its API's."""
-        streamed = bool(exchange.streamed)
-        return self._failed.get(exchange.id) or Way(plain_api(exchange.api), streamed=streamed)
+        """Return the way in which a failed call asked; of one that nobody noted, its API's.
+
+        In a thread, as what follows.
+        """
+        stored = self._references.way_of(exchange.id)
+        if stored is None:
+            return Way(plain_api(exchange.api), streamed=bool(exchange.streamed))
+        return Way.decoded(stored)
 
     def of_rollouts(
         self, upstream: str, model: str | None, rollouts: Collection[str]
-    ) -> dict[Way, list[str]]:
+    ) -> dict[Way, set[str]]:
         """Return which of these rollouts asked a model by each way."""
-        ways = self._used.get((upstream, canonical(model)), _NONE)
-        found = {way: [x for x in rollouts if x in ids] for way, ids in ways.items()}
-        return {way: of for way, of in found.items() if of}
+        found: dict[Way, set[str]] = {}
+        known = self._references.ways_to(upstream, canonical(model) or "", list(rollouts))
+        for rollout, way in known:
+            found.setdefault(Way.decoded(way).shape, set()).add(rollout)
+        return found
 
     def last_used(self, upstream: str, model: str) -> Way | None:
         """Return the way by which a model was asked last; None: by nobody that is remembered."""
-        return next(reversed(self._used.get((upstream, canonical(model)), _NONE)), None)
-
-
-def _put(kept: OrderedDict[Any, Any], key: object, value: object, limit: int) -> bool:
-    """Keep a value as the last one, and no more than so many; return True if one was dropped."""
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) <= limit:
-        return False
-    kept.popitem(last=False)
-    return True
+        known = self._references.ways_to(upstream, canonical(model) or "")
+        return Way.decoded(known[0][1]).shape if known else None

@@ -76,8 +76,8 @@ class Conversations:
         each: how many conversations of each.
 
     Attributes:
-        failed: the beginnings that were not answered, of each rollout with a call that failed:
-            the exchange by the digest of its last message. Later requests are compared with them.
+        failed: the beginnings that were not answered, of each rollout whose requests are compared
+            with those before them: the exchange by the digest of its last message.
     """
 
     def __init__(self, secret: bytes, *, rollouts: int = _ROLLOUTS, each: int = _EACH) -> None:
@@ -144,8 +144,11 @@ class Conversations:
         known.append(now)
         return now, now.earlier if now.plain else None, elsewhere, plain
 
-    def strike(self, rollout: str) -> OrderedDict[int, str]:
-        """Take that a call of a rollout failed; return its beginnings that were not answered."""
+    def compare(self, rollout: str) -> OrderedDict[int, str]:
+        """Compare a rollout's requests from now on; return its beginnings that were not answered.
+
+        It has a call that failed, or an agent that is not trusted.
+        """
         failed = self.failed.setdefault(rollout, OrderedDict())
         self.failed.move_to_end(rollout)
         if len(self.failed) > self._limit:
@@ -158,7 +161,7 @@ class Conversations:
         Its last message tells it, whatever else of the request changes when it is sent again,
         unless another conversation ends in the same one: then it is a formula.
         """
-        failed, known = self.strike(rollout), self._rollouts.get(rollout, ())
+        failed, known = self.compare(rollout), self._rollouts.get(rollout, ())
         if any(each.last == last and each.exchange != exchange for each in known):
             return
         failed[last] = exchange
@@ -417,7 +420,7 @@ class RequestFacts:
                 self.begun_elsewhere = False
         if conversations is None or call.role != "agent":
             return
-        conversations.strike(call.rollout_id)
+        conversations.compare(call.rollout_id)
         messages = self._messages(payload)
         if messages is not None:
             last = conversations.digest(call.rollout_id, messages[-1])

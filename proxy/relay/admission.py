@@ -75,12 +75,13 @@ class AccessState:
 
     ``ends_at``: from when its keys and secrets open nothing, in epoch seconds. ``upstream``:
     the only one that its agent's open; None is any. ``rules``: with what each has to know.
-    ``at_once``: there are none.
+    ``at_once``: there are none. ``untrusted``: its agents are.
     """
 
     ends_at: float | None = None
     upstream: str | None = None
     rules: Mapping[RolloutRule, Any] = field(default_factory=dict)
+    untrusted: bool = False
     at_once: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +97,8 @@ OPEN_ACCESS = AccessState()
 
 class Access:
     """Every rollout's access state, as one process knows it.
+
+    ``on_untrusted`` takes each whose agents are not trusted, before a call of its is admitted.
 
     Arguments:
         look_up: a rollout's state as it is stored, None if it is unknown; called in
@@ -115,6 +118,7 @@ class Access:
         clock: Callable[[], float],
         ttl_s: float = TTL_S,
     ) -> None:
+        self.on_untrusted: Callable[[str], object] = bool  # nobody takes them
         self._look_up = look_up
         self._answered = answered
         self._wall = wall
@@ -232,6 +236,8 @@ class Access:
             self._expiries.pop(oldest, None)
         state = stored or OPEN_ACCESS
         self._states[rollout_id] = (before, state)
+        if state.untrusted:
+            self.on_untrusted(rollout_id)
         if state.ends_at is not None and state.ends_at > self._wall():
             self._expiries[rollout_id] = state.ends_at
         return state

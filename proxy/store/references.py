@@ -17,7 +17,9 @@ from proxy.store.deployment import STOPPED
 from proxy.store.tables import (
     Row,
     add,
+    asked_ways,
     exchanges,
+    insert_into,
     reference_failures,
     reference_series,
     rollouts,
@@ -39,8 +41,19 @@ class ReferenceLane(NamedTuple):
     model: str
 
 
+class AskedWay(NamedTuple):
+    """The way (JSON) in which a call asked a canonical model; ``at`` in epoch seconds."""
+
+    exchange_id: str
+    rollout_id: str
+    upstream: str
+    model: str
+    at: float
+    way: str
+
+
 class References:
-    """Reads and writes the tables `reference_series` and `reference_failures`."""
+    """Reads and writes the tables `reference_series`, `reference_failures` and `asked_ways`."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -161,6 +174,38 @@ class References:
             for rollout, model, api, streamed, answered, named, _ in latest
         ]
 
+    def note_ways(self, ways: Sequence[AskedWay]) -> None:
+        """Store the ways of calls; one that is stored already stands."""
+        with self._connections.writing() as connection:
+            statement = insert_into(connection.dialect.name, asked_ways).on_conflict_do_nothing()
+            connection.execute(statement, [each._asdict() for each in ways])
+
+    def way_of(self, exchange_id: str) -> str | None:
+        """Return the way of a call as it is stored; None if it is not."""
+        query = select(asked_ways.c.way).where(asked_ways.c.exchange_id == exchange_id)
+        with self._connections.reading() as connection:
+            return connection.scalar(query)
+
+    def ways_to(
+        self, upstream: str, model: str, rollout_ids: Sequence[str] | None = None
+    ) -> list[tuple[str, str]]:
+        """List rollouts and their ways to a canonical model, the last first.
+
+        Arguments:
+            rollout_ids: None takes the last one of all.
+        """
+        each = asked_ways.c
+        query = (
+            select(each.rollout_id, each.way)
+            .where(each.upstream == upstream, each.model == model)
+            .order_by(each.at.desc())
+        )
+        query = query.limit(1) if rollout_ids is None else (
+            query.where(each.rollout_id.in_(rollout_ids))
+        )  # fmt: skip
+        with self._connections.reading() as connection:
+            return [(row[0], row[1]) for row in connection.execute(query)]
+
     def newest(self, *, since: float, limit: int) -> list[Row]:
         """List series that started since then (epoch seconds), the newest first."""
         query = (
@@ -180,8 +225,9 @@ def series_of(row: Row) -> ReferenceSeries:
 
 
 def delete_series(connection: Connection, before: float) -> None:
-    """Delete series that started before a time, in epoch seconds; verdicts keep what they took."""
+    """Delete series, and ways, from before an epoch second; verdicts keep what they took."""
     old = select(reference_series.c.id).where(reference_series.c.started_at < before)
     theirs = reference_failures.c.series_id.in_(old)
     connection.execute(delete(reference_failures).where(theirs))
     connection.execute(delete(reference_series).where(reference_series.c.started_at < before))
+    connection.execute(delete(asked_ways).where(asked_ways.c.at < before))

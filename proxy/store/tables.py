@@ -361,6 +361,22 @@ reference_failures = Table(
     sqlite_with_rowid=False,
 )
 
+# The ways in which calls asked their models: of each rollout the first call by each, and whatever
+# failed. The proxy's questions ask alike, whichever process asks them.
+asked_ways = Table(
+    "asked_ways",
+    metadata,
+    Column("exchange_id", text_of(32), primary_key=True),
+    Column("rollout_id", text_of(200), nullable=False),
+    Column("upstream", text_of(64), nullable=False),
+    Column("model", text_of(200), nullable=False),  # canonical; empty where none was read
+    Column("at", Float, nullable=False),  # epoch seconds
+    Column("way", Text, nullable=False),  # JSON
+    Index("asked_ways_lane", "upstream", "model", "at"),
+    Index("asked_ways_at", "at"),
+    sqlite_with_rowid=False,
+)
+
 # When each lane that is down was last tried by one that waits for it.
 lane_probes = Table(
     "lane_probes",

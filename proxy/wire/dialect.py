@@ -18,6 +18,7 @@ NAME_LIMIT = 200  # characters of a name
 # What models are called, brackets too ("claude-sonnet-4-5[1m]"); a sentence has blanks.
 _MODEL = re.compile(r"[A-Za-z0-9_.:/@+~,=*#()\[\]\\-]{1,200}")
 _WORD = re.compile(r"[A-Za-z0-9_.:/=+-]{1,64}")
+_WORDS = re.compile(r"(?:[A-Za-z0-9_.:/=+*@%~{}\[\]\",-]|(?<=[,:;]) ){1,128}")
 # A key put where a name belongs would have a name's shape.
 _KEY = re.compile(
     r"(?<![A-Za-z0-9])"
@@ -226,6 +227,11 @@ def model_name(value: object) -> str | None:
 def word(value: str) -> str | None:
     """Return a short technical word that is safe to store; None for what may be a text or key."""
     return value if _WORD.fullmatch(value) and not _KEY.search(value) else None
+
+
+def are_words(value: str) -> bool:
+    """Return True if a path, or a value in JSON or a list, is safe to store, as words are."""
+    return _WORDS.fullmatch(value) is not None and not _KEY.search(value)
 
 
 class _Unfit(Exception):

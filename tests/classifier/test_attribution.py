@@ -182,6 +182,24 @@ def test_a_rate_limit_is_the_providers_that_says_that_nothing_was_left() -> None
         assert (found.to, found.row) == (PROVIDER if row == "used_up" else AGENT, row)
 
 
+def test_the_very_request_that_was_answered_before_is_a_provider_that_is_partly_down() -> None:
+    seen = rollout("200 503")
+    before, last = seen.exchanges
+
+    def whose_if(**other: Any) -> tuple[AttributedTo, str]:
+        same = (
+            replace(before, request_digest="body"),
+            replace(last, **{"request_digest": "body", **other}),
+        )
+        known = replace(seen, exchanges=same, references={last.id: series("ok ok ok")})
+        found = whose(known, "untrusted")
+        return found.to, found.row
+
+    assert whose_if() == (PROVIDER, "partly")
+    assert whose_if(request_digest="other") == (AGENT, "request")
+    assert whose_if(selector_digest="other") == (AGENT, "other_selection")
+
+
 def test_without_a_reference_two_others_that_failed_alike_are_the_proof() -> None:
     for not_run in UNASKABLE:
         alone = asked(rollout("200 503"), not_run=not_run)

@@ -742,4 +742,14 @@ def healthy(request: Request) -> Answer:
     asked = asked_by(request)
     if asked is None:
         return whole({"error": {"message": "no such route"}}, 404)
-    return HEALTHY[asked.api, asked.streams](asked.model)
+    answer = HEALTHY[asked.api, asked.streams](asked.model)
+    return obeying(answer) if b"Reply with the word ready." in request.body else answer
+
+
+def obeying(answer: Answer) -> Answer:
+    """The same, with the word in it that a question of the proxy's own asks for."""
+    parts = [part for part in answer.body if isinstance(part, bytes)]
+    told = (b"is true", b"is ready"), (b'" true"', b'" ready"')  # whole, and as a piece
+    for said, asked in told:
+        parts = [part.replace(said, asked) for part in parts]
+    return replace(answer, body=tuple(parts))

@@ -430,7 +430,7 @@ class Scenario:
 
     def _references(self) -> None:
         ask = self.player
-        self.provider.plays(answers.chat())
+        self.provider.plays(answers.obeying(answers.chat()))
         ask.post("/upstreams/openai/reference", {"model": "gpt-5"})
         self.provider.plays(answers.FAILURES[Api.CHAT][Fault.QUOTA])
         ask.post("/upstreams/openai/reference", {"model": "gpt-5-mini"}, title="one that fails")

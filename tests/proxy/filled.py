@@ -24,7 +24,7 @@ from proxy.features.budgets.store import Budgets
 from proxy.features.pace.shares import PaceDemand, PaceShares
 from proxy.store.database import Database
 from proxy.store.events import NewEvent
-from proxy.store.references import ReferenceLane
+from proxy.store.references import AskedWay, ReferenceLane
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (
     DERIVED,
@@ -76,6 +76,9 @@ def fill(url: str, *, calls: int = 3) -> Database:
         "w", {("openai", "gpt-5", "key-00000000"): demand}, now=1.0
     )
     database.lane_probes.take("openai", "gpt-5", lambda _at: TurnTaken(State.PROBING), now=40.5)
+    database.references.note_ways(
+        [AskedWay("x1", "a", "openai", "gpt-5", 10.5, '{"api":"openai.chat"}')]
+    )
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")

@@ -196,7 +196,7 @@ def test_spill_files_lie_beside_the_database_or_in_the_folder_of_the_settings(
 
 def test_a_rollouts_access_is_unknown_while_the_database_is_away(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "missing" / "t.db"))
-    access: Any = rollout_access(database, [])
+    access: Any = rollout_access(database, [], agents="trusted")
     with pytest.raises(AccessUnknownError):
         access._look_up("r")
     with pytest.raises(AccessUnknownError):

@@ -71,7 +71,7 @@ def test_a_busy_database_delays_a_series_and_loses_none(
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="untrusted",
-                ways=Ways(),
+                ways=Ways(database.references),
             )  # fmt: skip
             await asker.ask([failure], 60)
             await asker.aclose()
@@ -96,7 +96,7 @@ def test_a_failure_is_asked_about_once_however_often_it_is_told(tmp_path: Path) 
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="untrusted",
-                ways=Ways(),
+                ways=Ways(database.references),
             )  # fmt: skip
             for _ in range(5):
                 asker.failed(told)
@@ -133,7 +133,7 @@ def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_a
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="untrusted",
-                ways=Ways(),
+                ways=Ways(database.references),
                 cost=lambda _upstream, model, _tokens: put.append(model),
             )  # fmt: skip
 
@@ -174,7 +174,7 @@ def test_series_that_are_asked_for_have_the_bounds_of_all_others(tmp_path: Path)
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="trusted",
-                ways=Ways(),
+                ways=Ways(database.references),
             )  # fmt: skip
             series = [await asker.ask_now("openai", "gpt-5") for _ in range(12)]
             with pytest.raises(Refusal, match="at most 12 series a minute"):

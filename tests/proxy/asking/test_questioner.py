@@ -12,12 +12,19 @@ import pytest
 
 from classifier.asking import AskedName
 from classifier.records import Attribution, Ending
-from classifier.references import REFERENCE, WORDLESS, ReferenceCall
+from classifier.references import (
+    CUT_SHORT,
+    OTHER_WORDS,
+    REFERENCE,
+    WORDLESS,
+    ReferenceCall,
+)
 from classifier.verdicts import Subcategory
 from proxy.asking.questioner import AskedLane, Questioner, result_of
 from proxy.asking.ways import Way
 from proxy.outbound.transport import Http1Transport
-from tests.fakes import answers
+from tests.fakes import answers, replies
+from tests.fakes.answers import Api
 from tests.fakes.provider import (
     Answer,
     Cut,
@@ -29,8 +36,10 @@ from tests.fakes.provider import (
     closed_port,
 )
 from tests.fakes.relaying import Book, make_context
+from tests.fakes.replies import Finish, Reply
 
 CHAT = Way("openai.chat")
+READY = answers.obeying(answers.chat())
 LANE = AskedLane(upstream="openai", name=AskedName("gpt-5"), way=CHAT)
 STREAMED = replace(LANE, way=replace(CHAT, streamed=True))
 KEYS = {"openai": "sk-operator", "anthropic": "sk-ant-operator", "gemini": "operator-key"}
@@ -112,7 +121,7 @@ def test_a_lane_that_streams_is_asked_for_streams() -> None:
     ],
 )  # fmt: skip
 def test_a_series_ends_with_the_first_that_fails(answer: Answer, subcategory: str) -> None:
-    with Provider(answers.chat(), answer, answers.chat()) as provider:
+    with Provider(READY, answer, READY) as provider:
         calls, book = ask(provider.url)
         assert len(provider.requests) == 2
     assert results(calls) == [True, False]
@@ -129,7 +138,7 @@ def test_a_series_ends_with_the_first_that_fails(answer: Answer, subcategory: st
     ],
 )
 def test_an_answer_without_output_is_wordless_and_ends_the_series(answer: Answer) -> None:
-    with Provider(answers.chat(), answer, answers.chat()) as provider:
+    with Provider(READY, answer, READY) as provider:
         calls, _ = ask(provider.url)
     assert results(calls) == [True, None]
     assert [call.reason for call in calls] == [None, WORDLESS]
@@ -150,7 +159,7 @@ NO_SUCH_LIMIT = answers.whole(
 
 
 def test_a_limit_that_the_model_refuses_is_raised_once() -> None:
-    with Provider(NO_SUCH_LIMIT, answers.chat()) as provider:
+    with Provider(NO_SUCH_LIMIT, READY) as provider:
         calls, _ = ask(provider.url)
         bodies = [json.loads(each.body) for each in provider.requests]
     assert results(calls) == [True, True, True]
@@ -163,7 +172,7 @@ def test_a_refused_limit_is_raised_though_another_question_has_learnt_it_meanwhi
 
     def model(request: Request) -> Played:
         if b"max_completion_tokens" in request.body:
-            return answers.chat()
+            return READY
         wait = next(waits, Wait(learnt))
         if wait.until is learnt:
             second_came.set()
@@ -201,7 +210,7 @@ def test_a_question_that_is_refused_itself_says_so() -> None:
 def test_an_answer_from_a_cache_is_no_evidence(
     header: tuple[str, str], answered: bool | None
 ) -> None:
-    with Provider(answers.chat().with_headers(header)) as provider:
+    with Provider(READY.with_headers(header)) as provider:
         calls, _ = ask(provider.url)
     assert calls[0].answered is answered
     assert len(calls) == (3 if answered else 1)
@@ -209,10 +218,49 @@ def test_an_answer_from_a_cache_is_no_evidence(
 
 def test_an_answer_by_another_model_is_no_evidence() -> None:
     lane = replace(LANE, answered_as=("gpt-5-2026",))
-    with Provider(answers.chat("gpt-4o-mini")) as provider:
+    with Provider(answers.obeying(answers.chat("gpt-4o-mini"))) as provider:
         (call,), _ = ask(provider.url, lane)
     assert call.answered is None
-    with Provider(answers.chat("gpt-5-2026")) as provider:
+    with Provider(answers.obeying(answers.chat("gpt-5-2026"))) as provider:
+        calls, _ = ask(provider.url, lane)
+    assert results(calls) == [True, True, True]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("text", "finish", "reasons"),
+    [
+        ("Ready.", "stop", [None] * 3),
+        ("Try again later", "stop", [OTHER_WORDS]),
+        ("bla bla bla bla", "length", [CUT_SHORT]),
+        ("", "length", [None] * 3),  # all of it was thinking
+    ],
+)
+def test_an_answer_without_the_word_is_none(
+    text: str, finish: Finish, reasons: list[str | None], *, streamed: bool
+) -> None:
+    reply = Reply(
+        model="gpt-5",
+        input_tokens=18,
+        output_tokens=16 if finish == "length" else 4,
+        finish=Finish(finish),
+        text=tuple(text),
+        reasoning="" if text else "Let me see",
+    )
+    lane = STREAMED if streamed else LANE
+    with Provider(replies.answer(Api.CHAT, reply, streams=streamed)) as provider:
+        calls, _ = ask(provider.url, lane)
+        bodies = [json.loads(each.body) for each in provider.requests]
+    assert [call.reason for call in calls] == reasons
+    assert results(calls) == [None if each else True for each in reasons]
+    assert ("max_completion_tokens" in bodies[-1]) == (reasons == [CUT_SHORT])  # asked for more
+
+
+def test_a_model_that_continues_a_text_owes_no_word() -> None:
+    lane = replace(LANE, way=Way("openai.completions"))
+    said = answers.whole({"object": "text_completion", "model": "gpt-5",
+                          "choices": [{"text": " and so", "finish_reason": "length"}]})  # fmt: skip
+    with Provider(said) as provider:
         calls, _ = ask(provider.url, lane)
     assert results(calls) == [True, True, True]
 

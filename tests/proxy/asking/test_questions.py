@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from classifier.records import AnswerState, Attribution, Kind
-from proxy.asking.questions import MORE_TOKENS, PLAIN, TOKENS, question, usual_path
-from proxy.asking.ways import NAME, Way, Ways, plain_path
-from proxy.routing.headers import Pairs
-from proxy.routing.target import Target
-from proxy.routing.upstreams import BUILT_IN
-from proxy.wire.request import asked_with, in_head, output_limit
+from classifier.records import Kind
+from proxy.asking.questions import MORE_TOKENS, PLAIN, TOKENS, question
+from proxy.asking.ways import Way, plain_path
+from proxy.wire.request import output_limit
 from proxy.wire.routes import route
-from tests.builders import calls
 
 APIS = (
     "openai.chat", "openai.completions", "openai.responses", "anthropic.messages",
@@ -121,96 +116,6 @@ def test_vertex_has_the_model_in_the_path_and_the_version_in_the_body() -> None:
     body: dict[str, Any] = json.loads(question(vertex, model="c", number=1).body)
     assert "model" not in body
     assert body["anthropic_version"] == "vertex-2023-10-16"
-
-
-def noted(
-    *,
-    path: str = "/v1/chat/completions",
-    query: bytes = b"",
-    headers: Pairs | None = None,
-    body: dict[str, Any] | None = None,
-    rollout: str = "r",
-    failed: bool = True,
-) -> tuple[Ways, Way]:
-    """What is kept of a call to Anthropic or OpenAI, as its own way."""
-    ways, headers = Ways(), headers or []
-    (call,) = calls("503@m" if failed else "200@m")
-    call = replace(call, rollout_id=rollout, api=route("POST", path.encode()).api)
-    head = in_head(dict(headers), query, operators_key=True)
-    ways.note(call, target(path, query), headers, head, asked_with(body or {}))
-    return ways, ways.of(call)
-
-
-def target(path: str, query: bytes = b"") -> Target:
-    return Target(
-        rollout_id="r", upstream=BUILT_IN["openai"], role="agent", path=path.encode(),
-        query=query, attribution=Attribution.PATH, proven=True,
-    )  # fmt: skip
-
-
-def test_of_a_query_the_version_is_kept_and_nothing_else() -> None:
-    def query_of(query: bytes) -> bytes:
-        return noted(query=query)[1].query
-
-    assert query_of(b"a=1&api-version=2024-10-21&key=sk-1") == b"api-version=2024-10-21"
-    assert query_of(b"alt=sse&key=sk-1") == b""
-    assert query_of(b"api-version=x%0d%0a") == b"api-version=x"
-
-
-def test_a_version_that_an_sdk_sends_is_repeated_and_no_other() -> None:
-    for sent, asked in ((b"2026-10-21", b"2026-10-21"), (b"1999-01-01", b"2023-06-01")):
-        _, way = noted(path="/v1/messages", headers=[(b"anthropic-version", sent)])
-        versions = [
-            value for name, value in question(way, model="m", number=1).headers
-            if name == b"anthropic-version"
-        ]  # fmt: skip
-        assert versions == [asked]
-        assert way.shape.version is None
-
-
-def test_a_question_repeats_tier_beta_and_effort_and_no_word_of_the_prompt() -> None:
-    prompt = "the agent's own words"
-    body = {
-        "model": "m", "messages": [{"role": "user", "content": prompt}], "service_tier": "flex",
-        "reasoning_effort": "high", "reasoning": {"effort": "low", "summary": prompt},
-        "models": ["n"], "metadata": {"a": prompt}, "temperature": 1,
-    }  # fmt: skip
-    headers = [(b"openai-beta", b"a=v2"), (b"x-portkey-config", b"pc-1"), (b"x-other", b"1")]
-    _, way = noted(headers=headers, body=body)
-    asked = question(way, model="m", number=1)
-    sent = json.loads(asked.body)
-    assert {k: sent[k] for k in sent.keys() - {"messages", "model", "max_tokens"}} == {
-        "service_tier": "flex", "reasoning_effort": "high", "reasoning": {"effort": "low"},
-    }  # fmt: skip
-    assert {(b"openai-beta", b"a=v2"), (b"x-portkey-config", b"pc-1")} <= set(asked.headers)
-    assert prompt not in repr(way)
-    assert b"x-other" not in dict(asked.headers)
-
-
-def test_ways_tell_which_rollouts_asked_so() -> None:
-    ways, way = noted(path="/beta/chat/completions", rollout="r")
-    assert way.path == "/beta/chat/completions"
-    assert ways.of_rollouts("openai", "m", ["r", "s"]) == {way.shape: ["r"]}
-    assert ways.of_rollouts("openai", "m", ["s"]) == {}
-    assert ways.last_used("openai", "m") == way.shape
-    assert usual_path("openai.chat", "/v1") == "/v1/chat/completions"
-    assert NAME in plain_path("/v1beta/models/g:streamGenerateContent")
-
-
-def test_ways_are_bounded_and_what_is_forgotten_is_noted_anew() -> None:
-    ways, way = noted(rollout="r", failed=False)
-    (call,) = calls("200@m")
-    call = replace(call, api="openai.chat", answer_state=AnswerState.READ)
-    for number in range(200):
-        ways.note(
-            replace(call, rollout_id=f"r{number}"), target("/v1/chat/completions"), [], (), ()
-        )
-    assert ways.of_rollouts("openai", "m", ["r0", "r199"]) == {way.shape: ["r199"]}
-    for number in range(100):
-        ways.note(call, target(f"/{number}/chat/completions"), [], (), ())
-    assert way.shape not in ways.of_rollouts("openai", "m", [call.rollout_id, "r199"])
-    ways.note(replace(call, rollout_id="r199"), target("/v1/chat/completions"), [], (), ())
-    assert ways.of_rollouts("openai", "m", ["r199"]) == {way.shape: ["r199"]}
 
 
 def test_a_model_that_refuses_the_limit_is_asked_with_a_larger_one_under_its_newer_name() -> None:
