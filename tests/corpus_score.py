@@ -30,7 +30,7 @@ from classifier.grammar.vocabulary import vocabulary
 from classifier.records import Cause, Ending, Exchange, FailureEvidence
 from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules
 from proxy.capture.request import Call
-from tests.classifier.grammar.language_samples import REPORTS, Report
+from tests.answers.table import LANGUAGES, Answer
 from tests.labelled import score as labelled_score
 
 _PATHS = {
@@ -305,22 +305,22 @@ def _scored(table: CauseTable, rows: Iterable[Labelled]) -> Score:
     return Score(judged=tuple(Judged(row=row, cause=classify_by(table, row)) for row in rows))
 
 
-def as_answers(reports: Iterable[Report]) -> list[Labelled]:
-    """Make answers of sentences, in the envelope of an OpenAI-compatible service."""
+def as_labelled(answers: Iterable[Answer]) -> list[Labelled]:
+    """Read answers of ``tests/answers`` as those of the corpus are."""
     return [
         Labelled(
-            id=f"{report.language}-{report.status}-{n}",
-            provider="gateway",
+            id=f"{answer.language}-{answer.status}-{n}",
+            provider=answer.upstream,
             api="openai.chat",
-            path=_PATHS["openai.chat"],
-            status=report.status,
+            path=answer.url,
+            status=answer.status,
             headers=((b"content-type", b"application/json"),),
-            body=json.dumps({"error": {"message": report.message}}).encode(),
-            category=report.gives.value,
-            transient=report.gives.transient,
+            body=answer.sent(),
+            category=answer.cause and answer.cause.value,
+            transient=answer.is_transient,
             doubt=False,
         )
-        for n, report in enumerate(reports)
+        for n, answer in enumerate(answers)
     ]
 
 
@@ -421,7 +421,8 @@ def main() -> int:
     sys.stdout.write(_left_out_report(left_out, out))
     sys.stdout.write(f"without its rows and attributed words only  {rows_out.category:.1f} %\n")
     sys.stdout.write(_language_report("corpus", score_by_language(failed)))
-    sys.stdout.write(_language_report("own sentences", score_by_language(as_answers(REPORTS))))
+    own = as_labelled(each for each in LANGUAGES if each.set == "reports")
+    sys.stdout.write(_language_report("own sentences", score_by_language(own)))
     sys.stdout.write(f"healthy answers misread  {len(misread)}\n")
     sys.stdout.writelines(f"{line}\n" for line in misread)
     sys.stdout.write(_usage_report(usages))

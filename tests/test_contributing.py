@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 COPIED = (
     *("classifier", "proxy", "truezero"),
-    *(f"tests/{name}" for name in ("classifier", "fakes", "labelled", "situations")),
+    *(f"tests/{name}" for name in ("answers", "classifier", "proxy")),
 )
 
 
@@ -50,12 +50,12 @@ def check(copy: Path) -> str:
 
 @pytest.mark.slow
 def test_a_providers_error_is_one_row_and_one_sample(copy: Path) -> None:
-    row, sample = "classifier/data/causes/codes.toml", "tests/classifier/error_samples.jsonl"
+    row, sample = "classifier/data/causes/codes.toml", "tests/answers/documented.jsonl"
     assert row in PAGE
     assert sample in PAGE
     add(copy, row, "\n" + block("toml"))
     untold = check(copy)
-    assert "(acme.flat_broke): sample: no line of error_samples.jsonl has this rule" in untold
+    assert "(acme.flat_broke): sample: no line of documented.jsonl has this rule" in untold
     assert re.search(r"^1 failed, \d+ passed", untold, re.MULTILINE)
     add(copy, sample, block("json"))
     assert re.search(r"^\d+ passed", check(copy), re.MULTILINE)

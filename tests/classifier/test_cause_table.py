@@ -12,16 +12,18 @@ import pytest
 from classifier.cause_rows import CauseRow
 from classifier.cause_table import KnownRows, known_rows, read_known_rows
 from classifier.causes import CauseTable, classify
-from classifier.records import Ending, Flaw
+from classifier.records import Ending, FailureEvidence, Flaw, Kind
 from classifier.tables import shipped
-from tests.classifier.error_samples import FILE, SAMPLES, Sample
+from proxy.wire.provider_error import read_error
+from tests.answers.table import DOCUMENTED, FOLDER, Answer
 from tests.tables import each
 
 KNOWN = known_rows()
+FILE = FOLDER / "documented.jsonl"
 FILES = ("codes", "sentences", "broad", "statuses")
 
 
-def mistakes(known: KnownRows, samples: Iterable[Sample]) -> Iterator[str]:
+def mistakes(known: KnownRows, samples: Iterable[Answer]) -> Iterator[str]:
     """Tell of each row that no sample strikes, by its file, and of each sample without its row."""
     rules = {sample.rule for sample in samples}
     for file in FILES:
@@ -32,7 +34,7 @@ def mistakes(known: KnownRows, samples: Iterable[Sample]) -> Iterator[str]:
                 yield f"{where}: sample: no line of {FILE.name} has this rule"
     names = {row.id for row in known.table} | {"stated.long_wait", "stated.requested_over_limit"}
     for number, sample in enumerate(samples, start=1):
-        if "+" not in sample.rule and sample.rule not in names:
+        if sample.rule and "+" not in sample.rule and sample.rule not in names:
             yield f"{FILE.name}: line {number}: rule: no row is called {sample.rule!r}"
 
 
@@ -62,17 +64,17 @@ NEW = '[[causes]]\nname = "acme.broke"\ncode = "E1042"\ncause = "quota"\nsource 
 
 
 def test_each_row_has_a_sample_and_each_sample_its_row() -> None:
-    assert list(mistakes(KNOWN, SAMPLES)) == []
+    assert list(mistakes(KNOWN, DOCUMENTED)) == []
 
 
 def test_a_row_without_a_sample_and_a_sample_without_a_row_are_told() -> None:
     known = edited(CODES, ("", NEW))
     number = len(KNOWN.codes) + 1
     where = f"causes/codes.toml: row {number} (acme.broke)"
-    said = f"{where}: sample: no line of error_samples.jsonl has this rule"
-    assert said in mistakes(known, SAMPLES)
+    said = f"{where}: sample: no line of documented.jsonl has this rule"
+    assert said in mistakes(known, DOCUMENTED)
     removed = edited(CODES, ('name = "harness.budget"', 'name = "harness.other"'))
-    assert [told for told in mistakes(removed, SAMPLES) if "rule: no row" in told]
+    assert [told for told in mistakes(removed, DOCUMENTED) if "rule: no row" in told]
 
 
 @each(
@@ -117,15 +119,11 @@ def test_a_mistake_is_told_by_file_row_and_key(
 def test_a_row_in_the_operators_format_is_a_shipped_row() -> None:
     """With a source it can be taken over from truezero.toml as it is, words among its keys."""
     known = edited(SENTENCES, ("", NEW.replace('code = "E1042"', 'words = "flat  Broke"')))
-    sample = Sample(
-        fact="a page of acme's",
-        upstream="acme",
-        status=400,
-        body={"error": {"message": "You are flat broke."}},
-        gives=known.sentences[-1].gives,
-        rule="acme.broke",
+    said = read_error({"error": {"message": "You are flat broke."}})
+    flat = FailureEvidence(
+        upstream="acme", api="", kind=Kind.INFERENCE, status=400, ending=Ending.COMPLETE, error=said
     )
-    cause = classify(sample.answer(), table=table(known))
+    cause = classify(flat, table=table(known))
     assert cause is not None
     assert cause.rule == "acme.broke"
 

@@ -17,7 +17,6 @@ from classifier.records import Ending, FailureEvidence, Flaw, Kind, ProviderErro
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
 from tests import corpus_score
-from tests.classifier.error_samples import SAMPLES, Sample
 from tests.tables import each
 
 KNOWN = known_rows()
@@ -60,17 +59,6 @@ def answer(**given: object) -> FailureEvidence:
 # -- the table -------------------------------------------------------------------------
 
 
-@each("sample", SAMPLES, ids=lambda s: f"{s.upstream}-{s.status}-{s.fact}")
-def test_a_providers_error_means_what_its_provider_says(sample: Sample) -> None:
-    cause = classify(sample.answer())
-    assert cause is not None
-    assert (cause.subcategory, cause.rule) == (sample.gives, sample.rule)
-    assert cause.transient is sample.is_transient
-    assert cause.retry_after_s == sample.retry_after_s
-    assert sample.reason is None or cause.reason == sample.reason
-    assert sample.code is None or cause.code == sample.code
-
-
 @each(
     "row, name",
     [
@@ -99,11 +87,6 @@ def test_no_later_row_is_hidden_behind_an_unconditional_one() -> None:
         return not (textual or row.upstreams or row.on)
 
     assert [row.id for row in KNOWN.table if unconditional(row)] == []
-
-
-def test_every_sample_names_a_fact_of_its_own() -> None:
-    facts = [(sample.upstream, sample.status, sample.fact) for sample in SAMPLES]
-    assert len(set(facts)) == len(facts)
 
 
 @each("status", range(400, 600))

@@ -17,11 +17,12 @@ from proxy.wire import routes
 from proxy.wire.dialect import Dialect
 from proxy.wire.framing import _STRAY_LIMIT, EventStreamFeeder, decoder
 from proxy.wire.response import ReadLimits
-from tests.classifier.error_samples import SAMPLES as ERRORS
+from tests.answers.table import DOCUMENTED
+from tests.answers.table import Answer as Labelled
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Hang
 from tests.privacy.canaries import ARGUMENTS, COMPLETION, HEADER, MESSAGE, PROMPT, QUERY, key
-from tests.proxy.wire.samples import EVENTS, SAMPLES, Sample, frame
+from tests.proxy.wire.samples import EVENTS, SAMPLES, SSE, Sample, frame
 from tests.proxy.wire.test_routes import POSTS
 
 CHAT: Final = "/v1/chat/completions"
@@ -121,12 +122,9 @@ def _samples() -> Iterator[Way]:
 
 
 def _errors() -> Iterator[Way]:
-    for number, error in enumerate(ERRORS):
+    for number, error in enumerate(DOCUMENTED):
         for name, change in (("natural", _natural), ("all text", _everything)):
-            body = change(error.body) if not isinstance(error.body, str) else ECHO
-            yield Way(
-                name=f"error {number} {name}", answer=_erring(error.status, body, error.event)
-            )
+            yield Way(name=f"error {number} {name}", answer=_erring(error, change))
 
 
 def _rows(*, every: bool) -> Iterator[Way]:
@@ -235,10 +233,11 @@ def _relined(line: bytes, change: Change) -> bytes:
         return line
 
 
-def _erring(status: int, body: object, event: str | None) -> Answer:
-    if event is None:
-        return answers.whole(body, status)
-    return answers.streamed(f"event: {event}\n".encode() + answers.data(body))
+def _erring(error: Labelled, change: Change) -> Answer:
+    if error.headers.get("content-type") == SSE:
+        body = _retold(error.sent(), SSE, change)
+        return Answer(headers=tuple(error.headers.items()), body=(body,))
+    return answers.whole(ECHO if isinstance(error.body, str) else change(error.body), error.status)
 
 
 def _fine(path: str) -> Mapping[str, Answer]:

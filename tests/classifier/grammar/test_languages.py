@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
 
 import pytest
 
 from classifier.causes import classify
-from classifier.grammar import GRAMMAR, Grammar, stated_wait
+from classifier.grammar import Grammar, stated_wait
 from classifier.grammar.language import Language, Tongues, fold, simplify
 from classifier.grammar.languages import languages, read_language
 from classifier.grammar.vocabulary import vocabulary
 from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
-from proxy.wire.provider_error import read_error
 from tests import corpus_score
-from tests.classifier.grammar import fresh_samples
-from tests.classifier.grammar.language_samples import ADVICE, LATER, LOOKALIKES, REPORTS, Report
-from tests.classifier.grammar.test_reader import LOOKALIKES as ENGLISH
+from tests.answers.table import LANGUAGES, LOOKALIKES, WORDED
 from tests.classifier.test_cause_table import DATA
 from tests.tables import each
 
@@ -29,6 +24,7 @@ ENGLISH_WORDS = frozenset(
     word for term in vocabulary().terms for phrase in term.phrases() for word in phrase
 )
 TONGUES = Tongues(languages(), ENGLISH_WORDS)
+REPORTS = [each for each in LANGUAGES if each.set == "reports"]
 
 
 def answer(status: int, error: ProviderError | None) -> FailureEvidence:
@@ -49,14 +45,6 @@ def told(text: str) -> list[str]:
 # -- what is said ------------------------------------------------------------------------------
 
 
-@each("report", [*REPORTS, *LATER], ids=lambda r: f"{r.language}-{r.status}-{r.message[:30]}")
-def test_an_error_in_another_language_is_understood(report: Report) -> None:
-    cause = classify(answer(report.status, read_error({"error": {"message": report.message}})))
-    assert cause is not None
-    assert cause.subcategory is report.gives, cause.rule
-    assert report.reason is None or cause.reason == report.reason
-
-
 CODES = ["zh", *(language.code for language in languages())]
 
 
@@ -66,7 +54,7 @@ CODES = ["zh", *(language.code for language in languages())]
 def test_without_its_words_a_language_is_hardly_read(code: str) -> None:
     """What remains are statuses, English words, and words that neighbours share."""
     own = [report for report in REPORTS if report.language == code]
-    whole, without = corpus_score.score_by_language(corpus_score.as_answers(own))[code]
+    whole, without = corpus_score.score_by_language(corpus_score.as_labelled(own))[code]
     assert whole.category >= 98, whole.misses
     assert without.category < 60
 
@@ -74,37 +62,6 @@ def test_without_its_words_a_language_is_hardly_read(code: str) -> None:
 def test_a_grammar_without_languages_reads_english_alone() -> None:
     deaf = Grammar(languages=())
     assert deaf.read("Ihr Guthaben ist aufgebraucht", (), status=400) is None
-
-
-@each(
-    "body", [(code, body) for code, rows in LOOKALIKES.items() for body in rows], ids=lambda b: b[0]
-)
-def test_an_answer_that_speaks_of_failures_is_no_failure(
-    body: tuple[str, Mapping[str, object]],
-) -> None:
-    row = corpus_score.Labelled(
-        id="lookalike",
-        provider="mygateway",
-        api="openai.chat",
-        path="/v1/chat/completions",
-        status=200,
-        headers=((b"content-type", b"application/json"),),
-        body=json.dumps(body[1], ensure_ascii=False).encode(),
-        category=None,
-        transient=None,
-        doubt=False,
-    )
-    assert corpus_score.score([row]).misread == ()
-
-
-@each(
-    "sentence", [(code, text) for code, texts in ADVICE.items() for text in texts], ids=lambda s: s
-)
-def test_advice_conditions_quotations_and_good_news_report_nothing(
-    sentence: tuple[str, str],
-) -> None:
-    for status in (400, 429, None):
-        assert GRAMMAR.read(sentence[1], (), status=status) is None
 
 
 @pytest.mark.parametrize(
@@ -153,9 +110,8 @@ def test_the_language_is_told_by_its_script_or_its_words() -> None:
 
 
 def test_english_is_read_as_english() -> None:
-    sentences = [sample.message for sample in (*fresh_samples.FRESH, *fresh_samples.LATER)] + [
-        said for _, _, said in ENGLISH
-    ]
+    fresh = (each for each in WORDED if each.set in ("fresh", "later"))
+    sentences = [each.message for each in (*fresh, *LOOKALIKES)]
     assert [text for text in sentences if told(text)] == []
 
 

@@ -1,9 +1,7 @@
-"""Answers written after what providers document, ``samples.jsonl``, and builders for more.
+"""Healthy answers with the usage that they state, and builders for more.
 
-No answer was recorded; each line is a `Sample`, with one fact, where it is documented, and the
-counts it states. Its ``body`` is written as JSON, as events of a stream that differ in framing
-(``sse`` ends with [DONE], ``data`` does not, ``named`` has lines of events), as lines of JSON, as
-frames of AWS' event stream, or as the text itself where the blanks matter.
+They are those of ``tests/answers/healthy.jsonl``, and four of frames, which are no text:
+``samples.jsonl`` has the headers and the payload of each frame of AWS' event stream.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -204,21 +202,29 @@ INVOKE = "/model/meta.llama-x/invoke"
 
 # -- samples -------------------------------------------------------------------------------
 
-_BODIES: Mapping[str, Callable[[Any], bytes]] = {
-    "json": dump,
-    "text": str.encode,
-    "sse": lambda events: sse(*events),
-    "data": lambda events: sse(*events, done=False),
-    "named": lambda events: named(*events),
-    "lines": lambda documents: lines(*documents),
-    "frames": lambda frames: b"".join(frame(payload, **headers) for headers, payload in frames),
-}
+
+def _healthy(row: dict[str, Any]) -> Sample:
+    body, headers = row.pop("body"), row.pop("headers", {})
+    del row["status"], row["cause"]
+    return _sample(
+        row | {"path": row.pop("url"), "type": headers.pop("content-type", JSON)},
+        headers=headers,
+        body=body.encode() if isinstance(body, str) else dump(body),
+    )
 
 
-def _sample(row: dict[str, Any]) -> Sample:
-    [(written, body)] = row.pop("body").items()
+def _framed(row: dict[str, Any]) -> Sample:
+    frames = row.pop("body")["frames"]
+    return _sample(row, body=b"".join(frame(payload, **headers) for headers, payload in frames))
+
+
+def _sample(row: dict[str, Any], **more: Any) -> Sample:
     row |= {name: tuple(row[name]) for name in ("counts", "totals") if name in row}
-    return Sample(body=_BODIES[written](body), **row)
+    return Sample(**row, **more)
 
 
-SAMPLES = tuple(map(_sample, tables.lines(Path(__file__).with_suffix(".jsonl"))))
+_HERE = Path(__file__)
+SAMPLES = (
+    *map(_healthy, tables.lines(_HERE.parents[2] / "answers" / "healthy.jsonl")),
+    *map(_framed, tables.lines(_HERE.with_suffix(".jsonl"))),
+)

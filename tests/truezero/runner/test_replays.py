@@ -12,9 +12,8 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from classifier.causes import classify
 from proxy.wire.provider_error import retry_after
-from tests.classifier.error_samples import SAMPLES, Sample
+from tests.answers.table import DOCUMENTED, Answer
 from tests.fakes import caller
 from tests.features.drills.test_faults import CALLS
 from tests.proxy.api.test_routes import Service, serving
@@ -115,9 +114,9 @@ def test_a_replay_is_judged_as_its_rollout_was(
 # --- every error that the cause table was written after ------------------------------------------
 
 
-def recorded(sample: Sample) -> dict[str, Any]:
+def recorded(sample: Answer) -> dict[str, Any]:
     """Return what REST shows of a call that failed so; of its message nothing."""
-    cause = classify(sample.answer())
+    cause = sample.observed().cause
     assert cause is not None, sample.fact
     return {
         "status": sample.status, "ending": "complete", "first_byte_s": 0.0, "duration_s": 0.0,
@@ -130,7 +129,7 @@ def recorded(sample: Sample) -> dict[str, Any]:
 @pytest.mark.parametrize("stated", [b"99999999999", b"9" * 300, b"1e300", b"-1"])
 def test_a_wait_of_any_length_is_replayed(stated: bytes) -> None:
     wait_s = retry_after([(b"retry-after", stated)], now=1.8e9)
-    call = recorded(SAMPLES[0]) | {"retry_after_s": wait_s}
+    call = recorded(DOCUMENTED[0]) | {"retry_after_s": wait_s}
     played = replays.replayed_call(call)
     assert (wait_s is None) == (played.retry_after_s is None)
     assert (played.retry_after_s or 0.0) == min(wait_s or 0.0, models.LONGEST_STATED_S)
@@ -142,7 +141,7 @@ def test_a_wait_of_any_length_is_replayed(stated: bytes) -> None:
 def test_an_error_of_every_kind_means_the_same_without_its_words(
     house: Service, client: Client, call: str
 ) -> None:
-    first = [recorded(sample) for sample in SAMPLES]
+    first = [recorded(sample) for sample in DOCUMENTED]
     fault = models.Fault(kind="replay", calls=[replays.replayed_call(each) for each in first])
     registered = client.register(fault=fault.model_dump())
     upstream, path, body, _ = CALLS[call]
@@ -153,7 +152,7 @@ def test_an_error_of_every_kind_means_the_same_without_its_words(
     played = client.exchanges(registered.id)
     differing = {
         sample.fact
-        for sample, was, now in zip(SAMPLES, first, played, strict=True)
+        for sample, was, now in zip(DOCUMENTED, first, played, strict=True)
         if now.subcategory != was["subcategory"]
     }
     assert differing == ONLY_THEIR_WORDS_SAY
@@ -192,7 +191,7 @@ def test_the_last_call_is_played_over_and_over(client: Client) -> None:
 
 
 def test_good_answers_can_be_the_providers_own(house: Service, client: Client) -> None:
-    good = {**recorded(SAMPLES[0]), "subcategory": None, "status": 200}
+    good = {**recorded(DOCUMENTED[0]), "subcategory": None, "status": 200}
     bad = {**good, "status": 503, "subcategory": "provider_error", "rule": "status.overloaded"}
     calls = [replays.replayed_call(each, live=True) for each in (good, bad, good)]
     assert asked(client, *calls, times=3) == [200, 503, 200]
@@ -200,7 +199,7 @@ def test_good_answers_can_be_the_providers_own(house: Service, client: Client) -
 
 
 def test_waits_are_those_of_the_rollout_up_to_a_bound(client: Client) -> None:
-    slow = {**recorded(SAMPLES[0]), "first_byte_s": 0.2, "duration_s": 90.0, "status": 503}
+    slow = {**recorded(DOCUMENTED[0]), "first_byte_s": 0.2, "duration_s": 90.0, "status": 503}
     played = replays.replayed_call(slow, wait_at_most_s=0.3)
     assert (played.first_byte_s, played.duration_s) == (0.2, 0.3)
     fault = models.Fault(kind="replay", calls=[played])
