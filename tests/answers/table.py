@@ -39,6 +39,7 @@ class Answer:
     rule: str | None = None
     code: str | None = None
     retry_after_s: float | None = None
+    said: Mapping[str, Any] | None = None
 
     @property
     def is_transient(self) -> bool:
@@ -96,4 +97,5 @@ DOCUMENTED = answers("documented")
 ENVELOPES = answers("envelopes")
 LANGUAGES = answers("languages")
 LOOKALIKES = answers("lookalikes")
+STREAMS = answers("streams")
 WORDED = answers("worded")

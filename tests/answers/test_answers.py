@@ -21,12 +21,13 @@ from tests.answers.table import (
     FOLDER,
     LANGUAGES,
     LOOKALIKES,
+    STREAMS,
     WORDED,
     Answer,
 )
 from tests.tables import each
 
-EVERY = (*DOCUMENTED, *ENVELOPES, *WORDED, *LANGUAGES, *LOOKALIKES)
+EVERY = (*DOCUMENTED, *ENVELOPES, *STREAMS, *WORDED, *LANGUAGES, *LOOKALIKES)
 SETS = tuple(dict.fromkeys((answer.set, answer.language) for answer in EVERY))
 
 

@@ -16,6 +16,8 @@ from classifier.records import ProviderError
 from proxy.routing.headers import named as by_name
 from proxy.wire import routes
 from proxy.wire.response import ReadLimits, ResponseReader
+from tests.answers.table import STREAMS as STATED
+from tests.answers.table import Answer
 from tests.opcodes import opcodes
 from tests.proxy.wire.observing import head, observed
 from tests.proxy.wire.samples import (
@@ -27,209 +29,52 @@ from tests.proxy.wire.samples import (
     RESPONSE_USAGE,
     SSE,
     STREAM_GENERATE,
-    TEXT_DELTA,
-    chat,
     delta,
     dump,
     event,
     frame,
-    gemini,
     last,
     lines,
-    named,
     response,
     sse,
-    text,
 )  # fmt: skip
 from tests.tables import each
 
 YES = sse(delta(content="Yes"), done=False)
 ENGINE = {"object": "error", "message": "The engine is gone", "type": "EngineError", "code": 500}
-GEMINI = {"error": {"code": 503, "message": "No capacity", "status": "UNAVAILABLE"}}
-A_GEMINI = gemini({"promptTokenCount": 1}, {"text": "a"}, finish=None)
-A_STEP = {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "a"}}
-A_COHERE = {"type": "content-delta", "delta": {"message": {"content": {"text": "a"}}}}
 AN_OLLAMA = {"message": {"content": "a"}, "done": False}
 STARTED = event("messageStart", {"role": "assistant"})
 
 
-def told(
-    message: str | None = None,
-    *reasons: str,
-    code: str | None = None,
-    type_: str | None = None,
-    status: int | None = None,
-) -> ProviderError:
-    return ProviderError(message=message, reasons=reasons, code=code, type=type_, status=status)
+def said(row: Answer) -> ProviderError:
+    assert row.said is not None
+    return ProviderError(**{**row.said, "reasons": tuple(row.said.get("reasons", ()))})
 
 
-def choice(**more: object) -> dict[str, object]:
-    return {"id": "g", "choices": [{"index": 0, "delta": {"content": ""}, **more}]}
-
-
-def failing(**error: object) -> dict[str, object]:
-    return response(None, status="failed") | error
-
-
-# name: path, content type, body, what is read of it
+# name: path, content type, body, what is read of it; others are binary, or no text
 STREAMS = {
-    # openai-python, src/openai/_streaming.py: an error object raises
-    "chat": (CHAT, SSE, YES + sse({"error": {"message": "Boom", "code": "c", "type": "t"}}),
-             told("Boom", code="c", type_="t")),
-    # docs.vllm.ai, docs.mistral.ai: the object itself is the error
-    "vllm": (CHAT, SSE, YES + sse(ENGINE), told("The engine is gone", type_="EngineError",
-                                                status=500)),
-    # openrouter.ai/docs/api-reference/errors: beside choices, inside a choice, or the reason only
-    "openrouter": (CHAT, SSE,
-                   YES + sse({"error": {"code": 502, "message": "Gone"}}
-                             | choice(finish_reason="error")),
-                   told("Gone", status=502)),
-    "openrouter-choice": (CHAT, SSE,
-                          YES + sse(choice(error={"code": 429, "message": "Slow"},
-                                           finish_reason="error")),
-                          told("Slow", status=429)),
-    "openrouter-native": (CHAT, SSE,
-                          YES + sse(choice(finish_reason="error",
-                                           native_finish_reason="MALFORMED_CALL")),
-                          told(None, "MALFORMED_CALL", type_="finish_reason.error")),
-    "second-choice": (CHAT, SSE,
-                      YES + sse({"choices": [{"index": 0, "delta": {}},
-                                             {"index": 1, "error": {"code": 429}}]}),
-                      told(status=429)),
-    "finish-reason": (CHAT, SSE, YES + sse(delta("error")), told(type_="finish_reason.error")),
-    # lmstudio.ai/docs: `event: error`, of an object, a text in an object, or a bare text
-    "lmstudio": (CHAT, SSE, YES + b'event: error\ndata: {"error": {"message": "Crashed"}}\n\n',
-                 told("Crashed")),
-    "lmstudio-text": (CHAT, SSE, YES + b'event: error\ndata: {"error": "Unloaded."}\n\n',
-                      told("Unloaded.")),
-    "lmstudio-bare": (CHAT, SSE, YES + b"event: error\ndata: Unloaded.\n\n", told("Unloaded.")),
-    # text-generation-inference, router/src/lib.rs: ErrorResponse
-    "tgi": (CHAT, SSE, YES + sse({"error": "Bad input", "error_type": "validation"}),
-            told("Bad input", type_="validation")),
-    "tgi-generate": ("/generate_stream", SSE,
-                     sse({"token": {"text": "a"}}, {"error": "Failed", "error_type": "generation"}),
-                     told("Failed", type_="generation")),
-    # help.aliyun.com, Model Studio: named by its event, or by nothing
-    "dashscope": (CHAT, SSE, YES + b'event:error\n:HTTP_STATUS/429\ndata:{"code": "Throttling",'
-                  b' "message": "Slow", "request_id": "r"}\n\n', told("Slow", code="Throttling")),
-    "dashscope-unnamed": (CHAT, SSE, YES + sse({"code": "Throttling", "message": "Slow"}),
-                          told("Slow", code="Throttling")),
-    # cloud.baidu.com, Qianfan
-    "qianfan": (CHAT, SSE, YES + sse({"error_code": 336100, "error_msg": "Later"}),
-                told("Later", code="336100")),
-    "fastapi": (CHAT, SSE, YES + sse({"detail": "Internal fault"}), told("Internal fault")),
-    # openai-python, types/responses/response_error_event.py and response_failed_event.py
-    "responses-failed": ("/v1/responses", SSE,
-                         named(TEXT_DELTA, {"type": "response.failed", "response": failing(
-                             error={"code": "server_error", "message": "Boom"})}),
-                         told("Boom", code="server_error")),
-    "responses-failed-null": ("/v1/responses", SSE,
-                              named(TEXT_DELTA, {"type": "response.failed",
-                                                 "response": failing()}),
-                              told(type_="response.failed")),
-    "responses-error": ("/v1/responses", SSE,
-                        named(TEXT_DELTA, {"type": "error", "code": "invalid_prompt",
-                                           "message": "No", "param": None}),
-                        told("No", code="invalid_prompt")),
-    "responses-nested": ("/v1/responses", SSE,
-                         named(TEXT_DELTA, {"type": "error", "error": {
-                             "type": "invalid_request_error", "code": "c", "message": "No"}}),
-                         told("No", code="c", type_="invalid_request_error")),
-    # docs.claude.com/en/api/errors
-    "anthropic": ("/v1/messages", SSE,
-                  named(text(0, "a"), {"type": "error", "error": {
-                      "type": "overloaded_error", "message": "Busy"}}),
-                  told("Busy", type_="overloaded_error")),
-    # google-genai: an error object among the chunks, as SSE, bare JSON, or in the array
-    "gemini": (STREAM_GENERATE, SSE, sse(A_GEMINI, GEMINI, done=False),
-               told("No capacity", "UNAVAILABLE", status=503)),
-    "gemini-bare": (STREAM_GENERATE, SSE,
-                    sse(A_GEMINI, done=False) + json.dumps(GEMINI, indent=1).encode(),
-                    told("No capacity", "UNAVAILABLE", status=503)),
-    "gemini-array": (STREAM_GENERATE, JSON, b"[" + dump(A_GEMINI) + b",\r\n" + dump(GEMINI) + b"]",
-                     told("No capacity", "UNAVAILABLE", status=503)),
-    # ai.google.dev/gemini-api/docs/api-errors: an event, and an interaction that ends failed
-    "interactions": ("/v1/interactions", SSE,
-                     named(A_STEP, {"event_type": "error", "error": {
-                         "code": "service_unavailable", "message": "No capacity"}}),
-                     told("No capacity", code="service_unavailable")),
-    "interactions-failed": ("/v1beta/interactions", SSE,
-                            named(A_STEP, {"event_type": "interaction.completed", "interaction": {
-                                "id": "i", "status": "failed", "errors": [
-                                    {"code": "api_error", "message": "Boom"}]}}),
-                            told("Boom", code="api_error")),
-    "interactions-failed-null": ("/v1/interactions", SSE,
-                                 named(A_STEP, {"event_type": "interaction.failed",
-                                                "interaction": {"id": "i", "status": "failed"}}),
-                                 told(type_="interaction.failed")),
-    "interactions-update": ("/v1/interactions", SSE,
-                            named({"event_type": "interaction.status_update",
-                                   "interaction_id": "i", "status": "failed"}),
-                            told(type_="interaction.failed")),
-    # docs.cohere.com/reference/chat-stream: message-end, v1 stream-end
-    "cohere": ("/v2/chat", SSE,
-               named(A_COHERE, {"type": "message-end",
-                                "delta": {"finish_reason": "ERROR", "error": "Fault"}}),
-               told("Fault", type_="finish_reason.error")),
-    "cohere-v1": ("/v1/chat", SSE,
-                  sse({"event_type": "text-generation", "text": "a"},
-                      {"event_type": "stream-end", "finish_reason": "ERROR"}, done=False),
-                  told(type_="finish_reason.error")),
-    # ollama, server/routes.go: a line with an error, and with a remote model's status
-    "ollama": ("/api/chat", NDJSON, lines(AN_OLLAMA, {"error": "Runner died"}),
-               told("Runner died")),
-    "ollama-status": ("/api/chat", NDJSON,
-                      lines(AN_OLLAMA, {"StatusCode": 429, "Status": "429 Too Many Requests",
-                                        "error": "Hourly limit"}),
-                      told("Hourly limit", status=429)),
+    **{row.fact: (row.url, row.headers["content-type"], row.sent(), said(row))
+       for row in STATED if row.set == "streamed"},
     # botocore, service-2.json ConverseStreamOutput; eventstream's own errors have a code
     "bedrock": ("/model/m/converse-stream", EVENTS,
                 STARTED + frame({"message": "Slow"}, message_type="exception",
                                 exception_type="throttlingException"),
-                told("Slow", type_="throttlingException")),
+                ProviderError(message="Slow", type="throttlingException")),
     "bedrock-event": ("/model/m/converse-stream", EVENTS,
                       STARTED + event("modelTimeoutException", {"message": "Late"}),
-                      told("Late", type_="modelTimeoutException")),
+                      ProviderError(message="Late", type="modelTimeoutException")),
     "bedrock-code": ("/model/m/converse-stream", EVENTS,
                      STARTED + frame(b"", message_type="error", error_code="InternalFailure",
                                      error_message="Fault"),
-                     told("Fault", type_="InternalFailure")),
-    # platform.minimax.io, error codes
-    "minimax": (CHAT, SSE, YES + sse({"base_resp": {"status_code": 1002, "status_msg": "Slow"}}),
-                told("Slow", "base_resp.1002")),
+                     ProviderError(message="Fault", type="InternalFailure")),
 }  # fmt: skip
-
 WHOLE = {
-    "vllm": (CHAT, dump(ENGINE), told("The engine is gone", type_="EngineError", status=500)),
-    "openrouter": (CHAT, dump({"choices": [{"message": {"content": ""}, "finish_reason": "error",
-                                            "error": {"code": 503, "message": "Gone"}}]}),
-                   told("Gone", status=503)),
-    "finish-reason": (CHAT, chat(CHAT_USAGE, finish="error", content=""),
-                      told(type_="finish_reason.error")),
-    "responses": ("/v1/responses", dump(failing(error={"code": "c", "message": "Boom"})),
-                  told("Boom", code="c")),
-    "responses-null": ("/v1/responses", dump(failing()), told(type_="response.failed")),
-    "interactions": ("/v1/interactions", dump({"id": "i", "status": "failed", "errors": [
-        {"code": "quota_exceeded", "message": "Tomorrow"}], "steps": []}),
-                     told("Tomorrow", code="quota_exceeded")),
-    # google.rpc.Status of a step
-    "interactions-step": ("/v1/interactions", dump({"id": "i", "status": "failed", "steps": [
-        {"type": "model_output", "error": {"code": 8, "message": "Slow"}}]}),
-                          told("Slow", "RESOURCE_EXHAUSTED", code="8")),
-    "interactions-null": ("/v1/interactions", dump({"id": "i", "status": "failed"}),
-                          told(type_="interaction.failed")),
-    "cohere": ("/v2/chat", dump({"message": {"content": []}, "finish_reason": "ERROR"}),
-               told(type_="finish_reason.error")),
-    "tgi": ("/generate", dump({"error": "Full", "error_type": "overloaded"}),
-            told("Full", type_="overloaded")),
-    "anthropic": ("/v1/messages", dump({"type": "error", "error": {"type": "api_error",
-                                                                   "message": "Boom"}}),
-                  told("Boom", type_="api_error")),
+    **{row.fact: (row.url, row.sent(), said(row)) for row in STATED if row.set == "whole"},
     # a message cut in the middle of a character, and one with raw control characters
     "surrogate": (CHAT, b'{"error": {"message": "Bad \\ud83d", "code": "c"}}',
-                  told("Bad \ud83d", code="c")),
+                  ProviderError(message="Bad \ud83d", code="c")),
     "control": (CHAT, b'{"error": {"message": "Bad\x00\n", "code": "c"}}',
-                told("Bad\x00", code="c")),
+                ProviderError(message="Bad\x00", code="c")),
 }  # fmt: skip
 
 # Behind a text and before the end of a stream, and none of them an error.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,188 +28,15 @@ from proxy.wire.provider_error import (
 )
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import dump
-from tests.tables import each
+from tests.tables import each, lines
 
 NOW = 1_780_000_000.0  # 2026-05-28T20:26:40Z
 
 
-@pytest.mark.parametrize(
-    ("body", "event", "said"),
-    [
-        pytest.param(
-            {"error": {"message": "m", "type": "t", "code": "c", "param": "p"}},
-            None,
-            ProviderError(message="m", type="t", code="c", param="p"),
-            id="openai",
-        ),
-        pytest.param({"error": "m"}, None, ProviderError(message="m"), id="a string"),
-        pytest.param(
-            {"error": "not_found", "message": "m"},
-            None,
-            ProviderError(message="m", code="not_found"),
-            id="a name beside a sentence",
-        ),
-        pytest.param(
-            {"error": {"message": "m", "code": 404, "type": "NotFoundError"}},
-            None,
-            ProviderError(message="m", type="NotFoundError", status=404),
-            id="a code that is a status",
-        ),
-        pytest.param(
-            {"error": {"message": "m", "code": "429"}},
-            None,
-            ProviderError(message="m", status=429),
-            id="a status as a string",
-        ),
-        pytest.param(
-            {"error": {"error": {"message": "m", "code": "c"}}},
-            None,
-            ProviderError(message="m", code="c"),
-            id="an error in an error",
-        ),
-        pytest.param(
-            {"type": "error", "error": {"type": "t", "message": "m"}},
-            "error",
-            ProviderError(message="m", type="t"),
-            id="anthropic",
-        ),
-        pytest.param(
-            {"error": {"type": "t", "message": "m", "details": {"error_code": "spent"}}},
-            None,
-            ProviderError(message="m", type="t", reasons=("spent",)),
-            id="anthropic details",
-        ),
-        pytest.param(
-            [
-                {
-                    "error": {
-                        "code": 429,
-                        "message": "m",
-                        "status": "RESOURCE_EXHAUSTED",
-                        "details": [
-                            {"@type": "a/ErrorInfo", "reason": "R"},
-                            {"violations": [{"quotaId": "PerDay", "quotaMetric": "x/y"}]},
-                            {"@type": "a/RetryInfo", "retryDelay": "15s"},
-                        ],
-                    }
-                }
-            ],
-            None,
-            ProviderError(
-                message="m",
-                status=429,
-                reasons=("RESOURCE_EXHAUSTED", "R", "PerDay", "x/y"),
-                retry_after_s=15.0,
-            ),
-            id="google, as an array",
-        ),
-        pytest.param(
-            {"__type": "com.amazon.coral.service#AccessDeniedException:http://x", "Message": "m"},
-            None,
-            ProviderError(message="m", type="AccessDeniedException"),
-            id="aws type in the body",
-        ),
-        pytest.param(
-            {"message": "m"},
-            "throttlingException",
-            ProviderError(message="m", type="throttlingException"),
-            id="aws exception event",
-        ),
-        pytest.param(
-            {"Output": {"__type": "a#UnknownOperationException"}, "Version": "1.0"},
-            None,
-            ProviderError(type="UnknownOperationException"),
-            id="aws unknown operation",
-        ),
-        pytest.param(
-            {"object": "error", "message": "m", "type": "invalid_model", "code": "1500"},
-            None,
-            ProviderError(message="m", type="invalid_model", code="1500"),
-            id="mistral",
-        ),
-        pytest.param(
-            {"detail": [{"loc": ["body", "top_k"], "msg": "m", "type": "missing", "input": "i"}]},
-            None,
-            ProviderError(message="m", type="missing", param="top_k"),
-            id="fastapi list, its input unread",
-        ),
-        pytest.param({"detail": "m"}, None, ProviderError(message="m"), id="fastapi string"),
-        pytest.param({"id": "1", "message": "m"}, None, ProviderError(message="m"), id="cohere"),
-        pytest.param(
-            {
-                "error": {
-                    "code": 400,
-                    "message": "outer",
-                    "metadata": {
-                        "raw": '{"error": {"code": "c", "message": "inner"}}',
-                        "provider_name": "P",
-                        "error_type": "E",
-                    },
-                }
-            },
-            None,
-            ProviderError(message="inner\nouter", code="c", status=400, reasons=("E",)),
-            id="openrouter, the provider's own body first",
-        ),
-        pytest.param(
-            {"error": {"code": 403, "message": "m", "metadata": {"flagged_input": "prompt"}}},
-            None,
-            ProviderError(message="m", status=403, reasons=("moderation",)),
-            id="openrouter moderation, its quote unread",
-        ),
-        pytest.param(
-            {"error": {"code": "content_filter", "message": "m", "innererror": {"code": "I"}}},
-            None,
-            ProviderError(message="m", code="content_filter", reasons=("I",)),
-            id="azure",
-        ),
-        pytest.param(
-            {"base_resp": {"status_code": 1008, "status_msg": "m"}},
-            None,
-            ProviderError(message="m", reasons=("base_resp.1008",)),
-            id="minimax",
-        ),
-        pytest.param(
-            {"type": "response.failed", "response": {"error": {"code": "c", "message": "m"}}},
-            None,
-            ProviderError(message="m", code="c"),
-            id="responses",
-        ),
-        pytest.param(
-            {"type": "error", "code": "c", "message": "m", "param": None},
-            None,
-            ProviderError(message="m", code="c"),
-            id="responses error event",
-        ),
-        pytest.param(
-            {"choices": [{"error": {"code": 502, "message": "m"}}]},
-            None,
-            ProviderError(message="m", status=502),
-            id="inside a choice",
-        ),
-        pytest.param(
-            {"success": False, "errors": [{"code": 5007, "message": "m"}], "result": None},
-            None,
-            ProviderError(message="m", reasons=("errors.5007",)),
-            id="cloudflare",
-        ),
-        pytest.param(
-            {"code": "invalid argument given", "error": "m"},
-            None,
-            ProviderError(message="invalid argument given\nm"),
-            id="xai: a code that is a sentence",
-        ),
-        pytest.param(
-            {"error": {"message": '{"error": {"code": 503, "status": "UNAVAILABLE"}}'}},
-            None,
-            ProviderError(status=503, reasons=("UNAVAILABLE",)),
-            id="a body written into a message",
-        ),
-        pytest.param("went wrong", "error", ProviderError(message="went wrong"), id="text event"),
-    ],
-)
-def test_every_shape_is_read(body: object, event: str | None, said: ProviderError) -> None:
-    assert read_error(body, event=event) == said
+@each("row", lines(Path(__file__).with_name("error_shapes.jsonl")), ids=lambda row: row["shape"])
+def test_every_shape_is_read(row: dict[str, Any]) -> None:
+    said = {**row["said"], "reasons": tuple(row["said"].get("reasons", ()))}
+    assert read_error(row["body"], event=row.get("event")) == ProviderError(**said)
 
 
 @each(
