@@ -7,6 +7,8 @@ which it would start by an interpreter each. What a start loads, and that it loa
 here, nor what an interpreter clears at its very end; tests about that start an interpreter. It
 writes no lines of progress, however long a busy machine keeps it.
 """
+# ruff: noqa: SLF001
+# Private: atexit has no public name for what a fork must forget and do.
 
 from __future__ import annotations
 

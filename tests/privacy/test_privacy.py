@@ -2,6 +2,8 @@
 
 Canaries are sent in every field of an agent and a provider, and searched for in all that is stored.
 """
+# ruff: noqa: SLF001
+# Private: the rows of the table of routes.
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 It only builds them and sends nothing.
 """
+# ruff: noqa: SLF001
+# Private: the rows of the table of routes.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """The application: agents are served while the control plane is still being built."""
+# ruff: noqa: SLF001
+# Private: a look-up and an answer, without a call.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """The comparing of `make wires`, on made-up recordings; and the locked SDKs against the facts."""
+# ruff: noqa: SLF001
+# Private: one SDK of the watch.
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from proxy.features.alerts.webhook import DELAYS_S, LOOK_EVERY_S, Webhook, body_
 from proxy.store.database import Database
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.features.alerts.test_webhook_settings import KEY, SECRET
+from tests.proxy import inside
 from tests.proxy.api.test_routes import Service
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
@@ -138,7 +139,7 @@ async def test_several_processes_send_one_message(stage: Stage, receiver: Provid
 def webhook_of(service: Service) -> Webhook | None:
     """The webhook that a running service looks and posts with, if it has one."""
     assert service.app is not None
-    works = [getattr(each.run, "__self__", None) for each in service.app._features]
+    works = [getattr(each.run, "__self__", None) for each in inside.features(service.app)]
     return next((each for each in works if isinstance(each, Webhook)), None)
 
 
@@ -147,7 +148,7 @@ async def test_a_service_tells_of_its_open_breaker(services: Services, receiver:
     play(service, "dead", DEAD, task="secret task")
     webhook = webhook_of(service)
     assert webhook is not None
-    webhook._wall = lambda: time.time() + LOOK_EVERY_S  # the turn that its start took is over
+    webhook._wall = lambda: time.time() + LOOK_EVERY_S  # the turn that its start took is over  # noqa: SLF001  its clock is turned by hand
     async with httpx.AsyncClient() as client:
         await webhook.turn(client)
     sent = {each["type"]: each["data"] for each in map(verified, receiver.requests)}

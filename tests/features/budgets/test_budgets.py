@@ -1,4 +1,6 @@
 """Budgets over real sockets: counted, refused once, in words that SDKs show and do not retry."""
+# ruff: noqa: SLF001
+# Private: what an agent is asked at, and a warning that is told once a process.
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from proxy.features.exports.rejudging import rollouts_in
 from tests.fakes import answers, caller
 from tests.fakes.answers import Api
 from tests.fakes.provider import Answer, Hang, Request, Wait
+from tests.proxy import inside
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem, serving
 from tests.waiting import until
 
@@ -55,7 +58,7 @@ def ask(registered: dict[str, Any], **how: Any) -> httpx.Response:
 
 def refusals(service: Service) -> int:
     """How many calls were refused beyond a limit."""
-    counts = service.app._relay.context.refused.calls.counts  # type: ignore[union-attr]
+    counts = inside.relaying(service.app).refused.calls.counts
     return counts.get("budget_exceeded", 0)
 
 
@@ -265,8 +268,7 @@ def in_flight(service: Service, made: dict[str, Any], calls: int = 1) -> Iterato
 
 def under_way(service: Service, rollout_id: str) -> int:
     """How many calls of a rollout have begun, those that wait for a limit among them."""
-    live = service.app._relay.context.live  # type: ignore[union-attr]
-    return len(live._by_rollout.get(rollout_id, ()))
+    return inside.calls_under_way(service.app, rollout_id)
 
 
 def test_a_call_waits_for_what_calls_in_flight_have_reserved(service: Service) -> None:

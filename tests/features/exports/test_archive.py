@@ -1,4 +1,6 @@
 """An archive holds all about every rollout, and gives it back byte for byte, or refuses."""
+# ruff: noqa: SLF001
+# Private: what a process has remembered, and how many groups an archive holds.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """The documentation at `/help`: rendered from its files, whole, and nothing beside it."""
+# ruff: noqa: SLF001
+# Private: pages as they lie in memory, and their sections.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """Processes that share a lane's limits by leases, each second."""
+# ruff: noqa: SLF001
+# Private: a lane's share and clock, which nothing of a pacer shows.
 
 from __future__ import annotations
 

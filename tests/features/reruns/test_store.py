@@ -1,4 +1,6 @@
 """The attempts at repeats without a score, and the tasks that lack repeats, as they are read."""
+# ruff: noqa: SLF001
+# Private: the plans of single queries are looked at.
 
 from __future__ import annotations
 

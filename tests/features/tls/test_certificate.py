@@ -1,4 +1,6 @@
 """The certificate that agents are shown: which files are one, and when they are read again."""
+# ruff: noqa: SLF001
+# Private: the thread that looks at the file is waited for.
 
 from __future__ import annotations
 

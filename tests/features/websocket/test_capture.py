@@ -142,7 +142,7 @@ def test_messages_that_ask_for_nothing_begin_no_call() -> None:
 
 def test_limits_that_a_message_states_are_told_and_are_part_of_the_call_as_ever() -> None:
     talked, told = Talk().agent(create()), list[object]()
-    talked.conversation._on_limits = told.append
+    talked.conversation._on_limits = told.append  # noqa: SLF001  told in place of the connection
     limits = event("codex.rate_limits", rate_limits={"primary": {"used_percent": 100}})
     first, *rest = RESPONSES
     talked.provider(first, limits, *rest)

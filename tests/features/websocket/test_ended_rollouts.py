@@ -12,6 +12,7 @@ from proxy.routing.upstreams import Upstream, allow_list
 from tests.fakes import answers
 from tests.fakes.provider import Hang
 from tests.fakes.talker import Talker, create
+from tests.proxy import inside
 from tests.proxy.api.test_routes import PATIENCE_S, Service
 from tests.proxy.server.test_closer import delete, end, register
 from tests.waiting import until
@@ -27,7 +28,7 @@ def test_a_socket_at_the_other_is_closed_before_the_answer(
     assert other.app is not None
     heard: list[str | bytes] = []
     with Talker(heard.extend) as talker:
-        upstreams = other.app._relay.context.upstreams
+        upstreams = inside.relaying(other.app).upstreams
         kept, upstreams["openai"] = upstreams["openai"], _at(upstreams["openai"], talker.url)  # type: ignore[index]
         url = f"{str(other.http.base_url).replace('http', 'ws', 1)}/openai/v1/responses"
         try:

@@ -30,6 +30,7 @@ from proxy.store.database import Database
 from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
+from tests.proxy import inside
 from tests.proxy.api.test_routes import ASK, CHAT
 
 TOKEN = "t0ken-of-the-operator"
@@ -621,7 +622,7 @@ def test_signing_out_ends_the_session_itself_in_every_process(tmp_path: Path) ->
             assert http.get("/", headers=mine).status_code == 200
         sign_out(here, mine)
         assert here.get("/", headers=mine).status_code == 303
-        two._heartbeat.beat()  # as it does every five seconds
+        inside.beat(two)  # as it does every five seconds
         assert there.get("/", headers=mine).status_code == 303
         for http in (here, there):
             assert http.get("/", headers=another).status_code == 200

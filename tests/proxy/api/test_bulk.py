@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, event
 
 from proxy.api import bulk
 from proxy.store.errors import DatabaseUnavailable
+from tests.proxy import inside
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.conftest import Services
 
@@ -85,7 +86,7 @@ def test_without_the_database_each_is_told_so(
         raise DatabaseUnavailable("locked")
 
     assert service.app is not None
-    monkeypatch.setattr(service.app._database.rollouts, "register_all", fails)
+    monkeypatch.setattr(inside.database(service.app).rollouts, "register_all", fails)
     items = register(service, {"id": "a"}, {"id": "b", "attempt": -1})
     assert [item["status"] for item in items] == [503, 422]
     assert items[0]["problem"]["code"] == "storage_unavailable"

@@ -7,7 +7,6 @@ import math
 import sqlite3
 import ssl
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -27,12 +26,12 @@ from proxy.plane import planes
 from proxy.relay import admission
 from proxy.settings import load
 from proxy.store.database import Database
-from proxy.store.lane_minutes import Names
 from proxy.store.tables import DERIVED, metadata
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
+from tests.proxy import inside
 from tests.proxy.conftest import Services
 from truezero.sdk.addresses import CLIENT
 
@@ -50,7 +49,7 @@ PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PATIENCE_S = 300.0
 # After two seconds an agent is served all the same, as if it were drilled, limited or revoked by
 # nobody: no machine is to be so busy that a test sees it.
-admission._LOOKUP_TIMEOUT_S = PATIENCE_S
+admission._LOOKUP_TIMEOUT_S = PATIENCE_S  # noqa: SLF001  no machine is to be so busy that a test sees a look-up time out
 
 # What a service needs to know itself by stays; all else is what tests left behind.
 _NEEDED = ("server", "workers")
@@ -79,18 +78,10 @@ class Service:
 
         What the process remembers of the rows that go is forgotten with them.
         """
-        assert self.app is not None
         self.http.close()
-        recorder, deadline = self.app._recorder, time.monotonic() + PATIENCE_S
-        while recorder.in_flight or recorder.waiting:
-            assert time.monotonic() < deadline, "a call of the test before does not end"
-            time.sleep(0.005)
+        inside.quiet(self.app, patience_s=PATIENCE_S)
         empty(self.database)
-        self.app._database.calls.forget_rollouts()
-        self.app._database.lane_minutes._registered = (0.0, Names(frozenset(), frozenset()))
-        self.app._access._states.clear()
-        self.app.control_plane().service.exclusions.clear()
-        self.app.control_plane().service.statuses.clear()
+        inside.forget(self.app)
         self.provider.requests.clear()
         self.provider.plays(answers.healthy)
         return replace(self, http=client(str(self.http.base_url)))

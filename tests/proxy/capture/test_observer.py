@@ -1,3 +1,5 @@
+# ruff: noqa: SLF001
+# Private: a fault of ours is put where it is read.
 from __future__ import annotations
 
 import gc

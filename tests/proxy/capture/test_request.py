@@ -1,3 +1,5 @@
+# ruff: noqa: SLF001
+# Private: what is kept of conversations: that it is bounded and goes.
 from __future__ import annotations
 
 import gc

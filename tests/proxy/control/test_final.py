@@ -4,6 +4,8 @@
 the verdict undecided, and one later delivery of rewards changes result and validity. Histories are
 drawn from fixed seeds.
 """
+# ruff: noqa: SLF001
+# Private: one verdict is stored while another is.
 
 from __future__ import annotations
 

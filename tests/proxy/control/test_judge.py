@@ -31,6 +31,7 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.control import control_over
 from tests.fakes.provider import Answer
+from tests.proxy import inside
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import FULL
@@ -551,7 +552,7 @@ def test_one_that_only_its_outcome_registers_may_have_run_all_day(
     nameless(unattributed_service)
     assert reported(unattributed_service, "late")["health"] == "undecided"
     assert unattributed_service.app is not None
-    calls = unattributed_service.app._database.calls
+    calls = inside.database(unattributed_service.app).calls
     now = unattributed_service.get("/rollouts/late/verdict")["judged_at"]
     assert calls.unattributed(since=now - LONGEST_S, until=now) == 1
     assert calls.unattributed(since=now - 2 * LONGEST_S, until=now - LONGEST_S) == 0
@@ -565,7 +566,7 @@ def test_an_export_is_judged_alike_even_once_those_calls_are_gone(
     verdict = reported(unattributed_service, "r1")
     assert unattributed_service.app is not None
     export = unattributed_service.http.get("/rollouts/export").text
-    unattributed_service.app._database.change(
+    inside.database(unattributed_service.app).change(
         lambda connection: connection.exec_driver_sql("DELETE FROM exchanges")
     )
     assert unattributed_service.http.get("/rollouts/export").text == export

@@ -167,7 +167,7 @@ def test_a_tier_that_calls_are_not_added_up_by_is_noticed(monkeypatch: pytest.Mo
     day = int(DAY.timestamp() // 86_400)
     asked = ("gemini", "gemini-2.5-pro", day)
     assert all(TABLE.holds(*asked, above=above) for above in (0, *TIERS))
-    monkeypatch.setitem(pricing._NEXT, 199_999, 256_000)  # as if 200,000 were none of them
+    monkeypatch.setitem(pricing._NEXT, 199_999, 256_000)  # as if 200,000 were none of them  # noqa: SLF001  as if 200,000 tokens were no threshold
     assert not TABLE.holds(*asked, above=199_999)
     assert TABLE.holds("nowhere", "gpt-5", day, above=0), "what has no price needs none"
 

@@ -1,4 +1,6 @@
 """The server's side of an agent's connection: what uvicorn's own does not see to."""
+# ruff: noqa: SLF001
+# Private: what a connection holds back, and whether it reads.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """A head that comes again is known by its bytes, and read as httptools reads it."""
+# ruff: noqa: SLF001
+# Private: what a parser has counted and remembers.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """Helpers of the transports' tests: send one request and read its response."""
+# ruff: noqa: SLF001
+# Private: the pool, until its connections are idle or closed.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """Name resolution and both address families, over real sockets."""
+# ruff: noqa: SLF001
+# Private: the order of tries, and the moment of each.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """The backlog: in order, bounded, and honest about what it lost."""
+# ruff: noqa: SLF001
+# Private: the turn of a thread, taken by hand.
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyP
             await recorder.record_durably(
                 replace(ENDED, id=str(max(0, n - 5)))
             )  # a late second one
-        assert len(recorder._reports._reported) + len(recorder._reports._reported_before) <= 20
+        assert len(recorder._reports._reported) + len(recorder._reports._reported_before) <= 20  # noqa: SLF001  what is remembered is bounded
     assert [e.id for turn in turns for e in turn.ended] == [str(n) for n in range(25)]
 
 

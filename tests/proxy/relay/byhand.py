@@ -101,7 +101,7 @@ class Lines:
     def __init__(self, *idle: Connection) -> None:
         self.opens: asyncio.Future[Connection] | None = None
         self.transport = Http1Transport()
-        self.transport._connector = self  # type: ignore[assignment]
+        self.transport._connector = self  # type: ignore[assignment]  # noqa: SLF001  the transport connects by hand
         self.origin: Any = self.transport.origin("http://provider")
         for each in idle:
             self.add(each)

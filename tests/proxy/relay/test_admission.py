@@ -1,4 +1,6 @@
 """What a rollout's key opens: looked up, kept for a second, and open while the database is away."""
+# ruff: noqa: SLF001
+# Private: a look-up under way.
 
 from __future__ import annotations
 

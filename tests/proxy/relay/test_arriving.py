@@ -1,4 +1,6 @@
 """A request whose body is still arriving: what is sent when, what holds it up, what ends it."""
+# ruff: noqa: SLF001
+# Private: a call's clock, turned by hand.
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Every walk is one call by hand. After each of its steps all else that is known of the call has to
 agree with its state.
 """
+# ruff: noqa: SLF001
+# Private: the walk compares a call's own states.
 
 from __future__ import annotations
 

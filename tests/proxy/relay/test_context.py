@@ -178,7 +178,7 @@ def test_rollouts_that_are_over_leave_nothing_behind() -> None:
     live = LiveCalls(per_rollout=3)
     for number in range(1000):
         Call(live, f"r{number}").leave()
-    assert not live._by_rollout
+    assert not live._by_rollout  # noqa: SLF001  nothing is left under way
 
 
 async def test_calls_that_name_no_rollout_are_no_rollouts() -> None:

@@ -17,6 +17,7 @@ from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 from proxy.routing.upstreams import BUILT_IN
 from proxy.server.background import EndedRollouts
+from tests.proxy import inside
 from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem, serving
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
@@ -154,7 +155,7 @@ def test_another_process_sees_an_end_within_the_ttl(
     with serving(tmp_path, DATABASE_URL=service.database) as other:
         assert other.app is not None
         clock = HandTurned()
-        other.app._access._clock = clock
+        inside.access(other.app)._clock = clock  # noqa: SLF001  its clock is turned by hand
         registered = register(one)
         assert by_key(other, registered["key"]).status_code == 200
         end(one, registered["id"])

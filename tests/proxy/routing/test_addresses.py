@@ -168,7 +168,7 @@ def led_there(
     named = url.replace("127.0.0.1", "localhost")
     with serving(folder, UPSTREAM_NAMED=named, **settings) as service:
         here = (ip_network("127.0.0.0/8"), ip_network("::1"))
-        monkeypatch.setattr(addresses, "_NETWORKS", (*addresses._NETWORKS, *here))
+        monkeypatch.setattr(addresses, "_NETWORKS", (*addresses._NETWORKS, *here))  # noqa: SLF001  networks are added to those that are known
         monkeypatch.setattr(
             addresses, "is_guarded", addresses.is_guarded.__wrapped__
         )  # remembers nothing

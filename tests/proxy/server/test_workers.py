@@ -1,4 +1,6 @@
 """Shutdown of a server process; tests/journeys/test_durability.py sends the signals for real."""
+# ruff: noqa: SLF001
+# Private: the loop and the signal of a server that is not run.
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_a_commit_that_failed_counts_once_with_its_repetition(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(database, call(1))
-    commits = database.calls._connections.commits
+    commits = database.calls._connections.commits  # noqa: SLF001  commits are held up
 
     def away(_rows: object) -> None:
         raise DatabaseUnavailable("away")

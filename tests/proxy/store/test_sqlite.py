@@ -1,4 +1,6 @@
 """SQLite's group commits: all or nothing, and errors by whose fault they are."""
+# ruff: noqa: SLF001
+# Private: who holds which lock.
 
 from __future__ import annotations
 

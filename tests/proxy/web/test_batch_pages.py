@@ -1,4 +1,6 @@
 """The pages of batches: the list, and the tabs of one."""
+# ruff: noqa: SLF001
+# Private: Starlette's state has no public way to put one back.
 
 from __future__ import annotations
 

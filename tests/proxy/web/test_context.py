@@ -1,4 +1,6 @@
 """What every page shares: errors as pages, and redirects to our own paths."""
+# ruff: noqa: SLF001
+# Private: templates are counted as they load.
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from proxy.store.batch_counts import _never_started, all_of
 from proxy.store.batches import rewards_of
 from proxy.web.figures import shown
 from tests.fakes import answers
+from tests.proxy import inside
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, DOWN
@@ -121,7 +122,7 @@ def live(service: Service, draw: random.Random, rollouts: int) -> None:
 def counted_of(service: Service) -> CountedBatch:
     """Count the batch in Python, over all its rows."""
     assert service.app is not None
-    database = service.app._database
+    database = inside.database(service.app)
     part = part_of(database.read(all_of, "b"))
     part.counts[NEVER_STARTED] = database.read(_never_started, "b")
     shapes = part.single + Counter(each.shape for each in part.tasks.values() if each.repeats)

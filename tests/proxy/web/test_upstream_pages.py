@@ -27,7 +27,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: Any) -> str:
     assert service.app is not None
-    state = service.app.control_plane().app.state._state
+    state = service.app.control_plane().app.state._state  # noqa: SLF001  Starlette's state has no public way to put one back
     control = replace(state["service"], now=lambda: NOW)
     monkeypatch.setitem(state, "pages", replace(state["pages"], service=control))
     return page(service, "/ui/upstreams", **query)

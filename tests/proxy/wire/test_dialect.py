@@ -1,4 +1,6 @@
 """Which names are kept: what a model or a reason can be called, and neither a text nor a key."""
+# ruff: noqa: SLF001
+# Private: caches do not grow with what agents send.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """Tool calls that a server left in the text: which are found, and which are quotations."""
+# ruff: noqa: SLF001
+# Private: nothing is held.
 
 from __future__ import annotations
 

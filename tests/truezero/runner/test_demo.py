@@ -1,4 +1,6 @@
 """The demo's agent, against the demo's provider and no proxy: it answers or gives up quietly."""
+# ruff: noqa: SLF001
+# Private: how long it waits for a verdict.
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
 """Where both clients connect: the address in the environment, and never through a proxy to here."""
+# ruff: noqa: SLF001
+# Private: httpx's choice of a pool.
 
 from __future__ import annotations
 

@@ -792,7 +792,7 @@ def test_nothing_is_announced_once_the_service_has_gone(
     with pytest.raises(ServiceError):
         asyncio.run(later()) if kind == "async" else sync()
     # The two tasks under way may ask once more to report; of 50, none is announced after them.
-    assert away._left >= -6, "asked again and again although nobody was there"
+    assert away._left >= -6, "asked again and again although nobody was there"  # noqa: SLF001  how often it asks
 
 
 def test_two_tasks_of_one_name_are_refused(client: Client, name: str) -> None:

@@ -1,4 +1,6 @@
 """A crash of the service costs no finished sample: what is kept, delivered, refused and said."""
+# ruff: noqa: SLF001
+# Private: a service that is away is forgotten.
 
 from __future__ import annotations
 
