@@ -72,6 +72,12 @@ def test_a_word_needs_a_floor_of_calls_and_a_share_beyond_doubt(
     assert health(*counts).word == word
 
 
+def test_a_key_that_dies_midway_is_degraded_for_that_minute_and_then_down() -> None:
+    """As docs/guides/your-own-loop.md says of the exit codes of `truezero status`."""
+    assert health((8, 8)).word == "degraded"
+    assert health((8, 0), (0, 8)).word == "down"
+
+
 def test_a_failing_lane_says_since_when_by_what_and_of_how_many() -> None:
     found = health((30, 0), (30, 0), (2, 28), (0, 30))
     assert (found.word, found.cause, found.since) == (
