@@ -1,5 +1,7 @@
 """`make wires`: ask with the newest SDKs and agents, and print what differs from the kept facts.
 
+And each private name of a harness that an adapter uses and that its newest release has elsewhere.
+
 `make wires ARGS=--accept` keeps what is now seen, and writes docs/reference/wires.md.
 It exits with 1 for a difference, with 2 if a package index cannot be reached.
 """
@@ -17,7 +19,7 @@ from typing import Any, TypeAlias
 from tests.agents.__main__ import SkipError
 from tests.agents.programs import Program
 from tests.reference_pages import write
-from tests.wires import agents, facts, installing, page, recording
+from tests.wires import agents, facts, installing, page, private, recording
 from tests.wires.asking import SDKS
 
 UNREACHABLE = 2
@@ -40,6 +42,11 @@ def main(arguments: Sequence[str]) -> int:
             _say(f"wires: agents are not compared: {skipped}")
         except recording.RecordingError as error:
             lines.append(str(error))
+    try:
+        lines += _moved(options)
+    except installing.UnreachableError as error:
+        _say(f"wires: {error}")
+        return UNREACHABLE
     for now in seen:
         lines += facts.differences(kept.get(now["name"], {}), now)
         for line in facts.unread(now):
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make wires", description=__doc__)
-    names = [*SDKS, *(each.name for each in agents.WATCHED)]
+    names = [*SDKS, *(each.name for each in agents.WATCHED), *private.ADAPTERS]
     parser.add_argument("--only", action="append", choices=names, help="this one, not all")
     parser.add_argument("--accept", action="store_true", help="keep what is now seen")
     return parser.parse_args(arguments)
@@ -69,6 +76,13 @@ def _jobs(options: argparse.Namespace) -> Iterator[Job]:
     for program in agents.WATCHED:
         if not options.only or program.name in options.only:
             yield partial(_agent, program)
+
+
+def _moved(options: argparse.Namespace) -> Iterator[str]:
+    """Yield what the newest releases of harnesses have moved."""
+    for adapter, known in private.ADAPTERS.items():
+        if not options.only or adapter in options.only:
+            yield from private.moved(adapter, *installing.newest_source(known["package"]))
 
 
 def _sdk(name: str, day: str, *, accept: bool) -> list[dict[str, Any]]:

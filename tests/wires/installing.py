@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from tests.journeys.environments import cache, cached, used
 
 _PIP = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
         "--retries=1", "--timeout=15", "--dry-run", "--ignore-installed", "--report=-")  # fmt: skip
+# A release may need a newer Python than this one; its source is only read.
+_DOWNLOAD = (sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check",
+             "--retries=1", "--timeout=15", "--no-deps", "--only-binary=:all:",
+             "--python-version=3.13", "--dest")  # fmt: skip
 _UNREACHED = ("Could not fetch URL", "connection broken", "No matching distribution")
 _NPM = ("npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent")
 
@@ -41,6 +46,20 @@ def newest_sdk(package: str) -> str:
             return str(cached(f"wires-{package}", file, sys.executable) / "bin" / "python")
         except subprocess.CalledProcessError as error:
             raise UnreachableError(f"pip could not install {package}") from error
+
+
+def newest_source(package: str) -> tuple[str, dict[str, str]]:
+    """Return the version of a package's newest release, and the source of its modules by path.
+
+    Raises:
+        UnreachableError: the package index does not answer.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _said((*_DOWNLOAD, folder, package))
+        [wheel] = Path(folder).glob("*.whl")
+        with zipfile.ZipFile(wheel) as opened:
+            paths = [path for path in opened.namelist() if path.endswith(".py")]
+            return wheel.name.split("-")[1], {p: opened.read(p).decode() for p in paths}
 
 
 def newest_agent(program: Program) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tests.reference_pages import table
-from tests.wires import facts
+from tests.wires import facts, private
 from tests.wires.facts import Facts
 from tests.wires.reading import read_as
 
@@ -21,6 +21,7 @@ def generated() -> dict[str, str]:
     return {
         f"{PAGE}#paths": table(("seen", "path", "asked for", "read as", "taken"), paths(kept)),
         f"{PAGE}#unread": table(("SDK", "paths that no dialect reads"), unread(sdks)),
+        f"{PAGE}#private": table(("package", "where", "name", "what for"), private_names()),
         f"{PAGE}#failures": table(("failure", *(name for name, _ in clients)), failures(sdks)),
     }
 
@@ -62,6 +63,14 @@ def failures(sdks: Iterable[Facts]) -> Iterator[tuple[str, ...]]:
     ]
     for kind in dict.fromkeys(kind for one in found for kind in one):
         yield _ROWS.get(kind, kind), *(_cell(one.get(kind)) for one in found)
+
+
+def private_names() -> Iterator[tuple[str, ...]]:
+    """Yield a row for each private name of a harness that an adapter uses."""
+    for known in private.ADAPTERS.values():
+        for place, purpose in known["names"].items():
+            file, _, name = place.partition(": ")
+            yield known["package"], f"`{file}`", f"`{name}`", purpose
 
 
 _ROWS = {"reads": "error's fields", "retry_after_s": "`retry-after` obeyed, s"}

@@ -18,7 +18,7 @@ import pytest
 from tests.fakes.provider import Provider, Request
 from tests.reference_pages import part
 from tests.wires import __main__ as wires
-from tests.wires import agents, asking, facts, installing, page, recorder, recording
+from tests.wires import agents, asking, facts, installing, page, private, recorder, recording
 from tests.wires.facts import Facts
 from tests.wires.reading import read_as, taken
 
@@ -211,6 +211,7 @@ def test_what_cannot_be_asked_is_a_difference_too(
         raise recording.RecordingError("acme cannot be asked: ImportError")
 
     monkeypatch.setattr(wires, "_jobs", lambda _: iter([broken]))
+    monkeypatch.setattr(wires, "_moved", lambda _: [])
     assert wires.main([]) == 1
     assert capsys.readouterr().out == "acme cannot be asked: ImportError\n"
 
@@ -239,6 +240,7 @@ def test_a_difference_exits_with_1_and_is_kept_once_it_is_accepted(
     monkeypatch.setattr(facts.kept, "__defaults__", (tmp_path,))
     monkeypatch.setattr(facts.keep, "__defaults__", (tmp_path,))
     monkeypatch.setattr(wires, "_jobs", lambda _: iter([lambda _: [now]]))
+    monkeypatch.setattr(wires, "_moved", lambda _: [])
     monkeypatch.setattr(wires, "write", lambda *_: None)
     assert wires.main([]) == 1
     assert "3 tries → acme.RateLimited, 4 tries" in capsys.readouterr().out
@@ -287,3 +289,48 @@ def test_a_failing_answer_names_the_place_of_each_text() -> None:
         answer = httpx.post(url, json={"model": "m"}, trust_env=False)
     assert answer.status_code == 429
     assert answer.json()["error"]["code"] == f"{asking.MARK}error.code"
+
+
+# --- private names of harnesses ----------------------------------------------------------------
+
+QUEUE = """
+class TrialQueue:
+    _limits: int
+    def __init__(self):
+        self._retry_config = None
+    async def _setup_hooks(self): ...
+"""
+
+
+def test_a_private_name_that_moved_is_said_with_where_it_is_and_what_it_was_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modules = {
+        "harbor/agents/base.py": "class BaseAgent:\n    _extra_env: dict",
+        "harbor/job.py": "class Job:\n    def run(self): self._trial_queue = 1",
+        "harbor/trial/queue.py": QUEUE,
+    }
+    release = "0.27.0", modules
+    assert list(private.moved("harbor", *release)) == []
+    modules["harbor/job.py"] = "class Job:\n    def run(self): self._queue = 1"
+    modules["harbor/retries.py"] = QUEUE.replace("_setup_hooks", "_hooks")
+    modules["harbor/trial/queue.py"] = QUEUE.replace("_retry_config", "_retries")
+    monkeypatch.setattr(installing, "newest_source", lambda package: release)
+    assert wires.main(["--only", "harbor"]) == 1
+    gone, elsewhere = capsys.readouterr().out.splitlines()
+    assert gone == (
+        "harbor 0.27.0: harbor/job.py: Job._trial_queue → nowhere; harbor holds the two below"
+    )
+    assert elsewhere == (
+        "harbor 0.27.0: harbor/trial/queue.py: TrialQueue._retry_config → harbor/retries.py: "
+        "TrialQueue._retry_config; harbor has permanent causes not tried again"
+    )
+
+
+def test_a_release_is_read_from_its_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = (
+        "import sys, zipfile; opened = zipfile.ZipFile(sys.argv[1] + '/acme-1.2-py3-none-any.whl',"
+        " 'w'); opened.writestr('acme/a.py', 'x = 1'); opened.writestr('acme/a.txt', '')"
+    )
+    monkeypatch.setattr(installing, "_DOWNLOAD", (sys.executable, "-c", write))
+    assert installing.newest_source("acme") == ("1.2", {"acme/a.py": "x = 1"})
