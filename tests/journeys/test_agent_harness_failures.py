@@ -110,6 +110,13 @@ def test_inspect_leaves_out_what_no_model_made(inspect_ai: Measured) -> None:
     assert inspect_ai.ours[Case.OK]["accuracy"] == 0.5
 
 
+def test_check_says_inspects_score_beside_the_one_of_what_was_measured(
+    inspect_ai: Measured,
+) -> None:
+    """They agree: `measured` left out what no model made."""
+    assert "score 0.500, as the harness reported it 0.500" in inspect_ai.checked
+
+
 # --- verifiers -----------------------------------------------------------------------------
 
 VERIFIERS = """
@@ -200,6 +207,12 @@ def verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
 def test_verifiers_by_itself_rewards_every_failure(verifiers: Measured) -> None:
     for case in (*WHY, Case.WRONG):
         assert (verifiers.stock[case]["reward"], verifiers.stock[case]["ok"]) == (0.0, True), case
+
+
+def test_check_says_verifiers_score_beside_the_one_of_what_was_measured(
+    verifiers: Measured,
+) -> None:
+    assert "score 0.500, as the harness reported it 0.100" in verifiers.checked
 
 
 def test_verifiers_rewards_nothing_that_no_model_made(verifiers: Measured) -> None:

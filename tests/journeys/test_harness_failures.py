@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
 from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, Row, execute, put_on_page, table_by_rows
 from tests.journeys.service import Service
 from truezero.audit.report import audit
+from truezero.cli import app
 from truezero.integrations.harbor import EXCEPTION_TYPES, KNOWN_AS
 
 GONE = "http://127.0.0.1:9"
@@ -43,6 +45,7 @@ class Measured:
     rollouts: list[dict[str, Any]]
     calls: Mapping[str, list[dict[str, Any]]]  # of each rollout
     asked: list[Request]
+    checked: str  # what `truezero check` prints of its batch
 
 
 def run(
@@ -95,6 +98,8 @@ def measure(
         provider.requests.clear()
         ours = runs("ours", service.url, home / "ours", Case)
         rollouts = service.get("/rollouts")["items"]
+        [batch] = {item["batch"] for item in rollouts}
+        checked = CliRunner().invoke(app, ["check", batch, "--url", service.url])
         yield Measured(
             harness=harness,
             version=next(line["version"] for line in ours if "version" in line),
@@ -105,6 +110,7 @@ def measure(
             rollouts=rollouts,
             calls={item["id"]: service.exchanges(item["id"]) for item in rollouts},
             asked=list(provider.requests),
+            checked=checked.output,
         )
 
 
@@ -263,6 +269,13 @@ def test_benchflow_says_what_failed_in_its_own_words(benchflow: Measured) -> Non
     assert benchflow.ours[Case.EMPTY]["suspected_api_error_info"]["total_requests"] == 3
 
 
+def test_check_says_benchflows_score_beside_the_one_of_what_was_measured(
+    benchflow: Measured,
+) -> None:
+    """Of the failures it rewards two by itself, and none of the others."""
+    assert "score 0.500, as the harness reported it 0.250" in benchflow.checked
+
+
 def test_benchflow_keeps_what_a_model_earned(benchflow: Measured) -> None:
     for case, reward in ((Case.OK, 1.0), (Case.WRONG, 0.0)):
         row = benchflow.ours[case]
@@ -278,7 +291,7 @@ def test_benchflows_rollouts_are_ours_by_name(benchflow: Measured) -> None:
     tried = {case.name: row["attempts"] for case, row in benchflow.ours.items()}
     counted: dict[str, list[int]] = {name: [] for name in tried}
     for item in benchflow.rollouts:
-        counted[item["task"]].append(item["attempt"])
+        counted[item["task"]].append(item["attempt"] or 0)  # one that is not repeated has none
     assert {name: sorted(numbers) for name, numbers in counted.items()} == {
         name: list(range(attempts)) for name, attempts in tried.items()
     }
@@ -466,6 +479,11 @@ def test_maseval_by_itself_reports_every_failure_as_a_zero(maseval: Measured) ->
         assert row["reason"] is None, "MASEval has no termination reason of a report"
 
 
+def test_check_says_masevals_score_beside_the_one_of_what_was_measured(maseval: Measured) -> None:
+    """It reported eight zeros that are none, as it scores by itself."""
+    assert "score 0.500, as the harness reported it 0.100" in maseval.checked
+
+
 def test_maseval_scores_nothing_that_no_model_made(maseval: Measured) -> None:
     assert {case: maseval.ours[case]["error"] for case in WHY} == WHY
     for case in WHY:
@@ -615,13 +633,7 @@ async def main():
     plugins = [await attach_job_plugin(job, "truezero")] if ours else []
     result = await job.run()
     await finalize_job_plugins(plugins, result)
-    summed = Path("jobs/job/result.json")
-    own = json.loads(summed.read_text())["stats"]
-    for plugin in plugins:
-        summed.unlink()
-        plugin._recompute(result)
-    anew = json.loads(summed.read_text())["stats"]
-    [stats] = anew["evals"].values()
+    [stats] = json.loads(Path("jobs/job/result.json").read_text())["stats"]["evals"].values()
     for path in Path("jobs/job").glob("*/result.json"):
         one = json.loads(path.read_text())
         failed = one["exception_info"] or {}
@@ -632,7 +644,7 @@ async def main():
             "type": failed.get("exception_type"), "message": failed.get("exception_message"),
             "config": (path.parent / "config.json").read_text()}))
     print(json.dumps({"case": "job", "version": version("harbor"), "metrics": stats["metrics"],
-                      "same": own == anew, "retries": result.stats.n_retries}))
+                      "retries": result.stats.n_retries}))
     return config
 config = asyncio.run(main())
 async def again():
@@ -682,12 +694,16 @@ def test_harbor_verifies_nothing_that_no_model_made(harbor: Measured) -> None:
     assert harbor.extra["job"]["retries"] == 3
 
 
+def test_check_says_harbors_score_beside_the_one_of_what_was_measured(harbor: Measured) -> None:
+    """They agree: what no model made was not verified, and nothing is reported of it."""
+    assert "score 0.500, as the harness reported it 0.500" in harbor.checked
+
+
 def test_harbor_keeps_what_a_model_earned_and_its_mean_is_of_that(harbor: Measured) -> None:
     for case, reward in ((Case.OK, 1.0), (Case.WRONG, 0.0)):
         row = harbor.ours[case]
         assert (row["rewards"], row["type"]) == ({"reward": reward}, None)
     assert harbor.extra["job"]["metrics"] == [{"mean": 0.5}]
-    assert harbor.extra["job"]["same"], "what is computed anew is what Harbor computes"
 
 
 def test_harbors_attempts_are_told_apart_and_its_configs_hold_nothing_of_ours(
@@ -695,7 +711,7 @@ def test_harbors_attempts_are_told_apart_and_its_configs_hold_nothing_of_ours(
 ) -> None:
     counted: dict[str, list[int]] = {}
     for item in harbor.rollouts:
-        counted.setdefault(item["task"].partition("@")[0], []).append(item["attempt"])
+        counted.setdefault(item["task"].partition("@")[0], []).append(item["attempt"] or 0)
     again = {case.name for case, (_, times) in TYPES.items() if times == 2}
     assert counted == {case.name: [0, 1] if case.name in again else [0] for case in Case}
     assert not any("/r/" in row["config"] for row in harbor.ours.values())
