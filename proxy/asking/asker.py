@@ -7,7 +7,6 @@ have asked is in the database, so that workers and replicas share them and count
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -199,8 +198,7 @@ class ReferenceAsker:
     async def aclose(self) -> None:
         """Stop: a series under way counts for nothing."""
         self._closed = True
-        with contextlib.suppress(StoreError):
-            await self._ways.store()
+        await self._ways.aclose()
         tasks = [each.task for each in self._lanes.values() if each.task is not None]
         tasks += [self._sorting] if self._sorting is not None else []
         for task in tasks:

@@ -7,6 +7,7 @@ a key. Every process stores what it sees, and asks by what all have stored.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Collection, Hashable, Mapping
@@ -211,6 +212,14 @@ class Ways:
             except StoreError:
                 self._noted = noted + self._noted
                 raise
+
+    async def aclose(self) -> None:
+        """Store what is left, if the database is there."""
+        if self._storing is not None:
+            self._storing.cancel()
+            await asyncio.gather(self._storing, return_exceptions=True)
+        with contextlib.suppress(StoreError):
+            await self.store()
 
     def of(self, exchange: Exchange) -> Way:
         """Return the way in which a failed call asked; of one that nobody noted, its API's.

@@ -253,13 +253,13 @@ def test_a_limited_rollout_opens_no_socket_around_its_limit(service: Service) ->
 @contextmanager
 def in_flight(service: Service, made: dict[str, Any], calls: int = 1) -> Iterator[threading.Event]:
     """Calls that keep their reservations until the event is set."""
-    go = threading.Event()
+    go, before = threading.Event(), len(service.provider.requests)
     service.provider.plays(answers.chat().stopping_after(0, Wait(go)))
     with ThreadPoolExecutor(calls) as pool:
         running = [pool.submit(ask, made) for _ in range(calls)]
         try:
             until(lambda: under_way(service, made["id"]) == calls)
-            until(lambda: len(service.provider.requests) >= calls)
+            until(lambda: len(service.provider.requests) >= before + calls)  # all have reserved
             yield go
         finally:
             go.set()

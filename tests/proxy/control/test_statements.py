@@ -34,6 +34,7 @@ def said() -> Iterator[list[str]]:
 def nothing_is_asked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_HEARTBEAT_S", "_AMONG_OTHERS_S", "_ALONE_S"):
         monkeypatch.setattr(f"proxy.server.background.{name}", 3600.0)
+    monkeypatch.setattr("proxy.asking.ways._SOON_S", 3600.0)
 
 
 @pytest.mark.parametrize("repeats", [None, 9], ids=["alone", "of a group"])
