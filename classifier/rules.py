@@ -10,13 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from classifier import totals
-from classifier.attribution import (
-    FAILED_BY_PROXY,
-    AttributedFinding,
-    references_of,
-    wanted,
-    weigh,
-)
 from classifier.evidence import (
     Evidence,
     Finding,
@@ -85,6 +78,13 @@ from classifier.verdicts import (
     Subcategory,
     Verdict,
     plural,
+)
+from classifier.weighing import (
+    FAILED_BY_PROXY,
+    AttributedFinding,
+    references_of,
+    wanted,
+    weigh,
 )
 
 # --- failure rules ---

@@ -11,12 +11,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from classifier.attribution import WEIGHED
 from classifier.references import NotRun
 from classifier.rules import RULES, WARNINGS, judge
 from classifier.validity import CHECKS
 from classifier.validity.measurement import ValidityCheck
 from classifier.verdicts import Verdict
+from classifier.weighing import WEIGHED
 from proxy.web import format
 from tests.builders import asked, rollout
 from tests.reference_pages import table

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.attribution import WEIGHED
 from classifier.rules import RULES, WARNINGS
+from classifier.weighing import WEIGHED
 from proxy.web import format
 
 
