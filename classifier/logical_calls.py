@@ -287,6 +287,11 @@ def wordless(exchange: Exchange) -> bool:
     return redirected or state is CallState.UNREAD
 
 
+def says_nothing(exchange: Exchange) -> bool:
+    """Return True if an answer is `wordless`, or an error stands in it in place of words."""
+    return wordless(exchange) or exchange.output_reads_as is not None
+
+
 def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
     """Return the state of one attempt by itself.
 

@@ -21,9 +21,9 @@ from classifier.attribution import (
     failure_of,
 )
 from classifier.evidence import Evidence, Finding, Strength, unprompted
-from classifier.logical_calls import CallState, filtered, is_abort, wordless
+from classifier.logical_calls import CallState, filtered, is_abort, says_nothing
 from classifier.records import Ending, Exchange
-from classifier.references import UNASKABLE, WORDLESS, ReferenceSeries
+from classifier.references import CUT_SHORT, OTHER_WORDS, UNASKABLE, WORDLESS, ReferenceSeries
 from classifier.verdicts import (
     NO_REFERENCE,
     NOTHING_READ,
@@ -296,7 +296,7 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
 def _without_output(facts: Evidence) -> Exchange | None:
     """Return the main lane's last call if it was left, or came without output or an error.
 
-    Or with a part of it, after which its engine aborted it.
+    Or with a part of it, after which its engine aborted it, or with an error in place of words.
     """
     last = facts.main[-1] if facts.main else None
     if last is None or last.last.cause is not None:
@@ -304,7 +304,7 @@ def _without_output(facts: Evidence) -> Exchange | None:
     call = last.last
     left = last.state is CallState.UNANSWERED and _left(call) and not call.output_seen
     aborted = last.state is CallState.ANSWERED and is_abort(call.finish_reason)
-    return call if left or aborted or wordless(call) else None
+    return call if left or aborted or says_nothing(call) else None
 
 
 def _left(call: Exchange) -> bool:
@@ -327,9 +327,10 @@ def _spoilt_for_all(facts: Evidence) -> bool:
     series = None if last is None else facts.rollout.references.get(last.id)
     if last is None or series is None or series.running or is_abort(last.finish_reason):
         return False
+    no_better = {WORDLESS} if last.output_reads_as is None else {WORDLESS, OTHER_WORDS, CUT_SHORT}
     waited_s = (last.timing.duration_s or 0.0) if _left(last) else 0.0
     return any(
-        call.reason == WORDLESS if call.answered is None
+        call.reason in no_better if call.answered is None
         else as_slow(call, waited_s) if call.answered
         else not call.explained
         for call in series.calls

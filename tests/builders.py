@@ -62,7 +62,14 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
-from classifier.references import WORDLESS, AskedBy, NotRun, ReferenceCall, ReferenceSeries
+from classifier.references import (
+    OTHER_WORDS,
+    WORDLESS,
+    AskedBy,
+    NotRun,
+    ReferenceCall,
+    ReferenceSeries,
+)
 from classifier.rules import references_wanted
 from classifier.verdicts import Policy, Subcategory
 
@@ -347,7 +354,8 @@ def limit_reached(
 def series(text: str, *, not_run: NotRun | None = None, running: bool = False) -> ReferenceSeries:
     """A series: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, ``wordless``, a cause.
 
-    ``ok/2`` took two seconds. ``u:ok`` was asked by the usual way, ``s:ok`` by that beside others.
+    ``words`` are others than were asked for. ``ok/2`` took two seconds. ``u:ok`` was asked by the
+    usual way, ``s:ok`` by that beside others.
     """
     calls = tuple(_reference_call(n, word) for n, word in enumerate(text.split()))
     ended = None if running else STARTED + 1
@@ -361,6 +369,7 @@ _ASKED: dict[str, dict[str, Any]] = {
     "ok": {"answered": True},
     "none": {"answered": None},
     "wordless": {"answered": None, "reason": WORDLESS},
+    "words": {"answered": None, "reason": OTHER_WORDS},
     "refused": {"subcategory": Subcategory.REJECTED_REQUEST, "explained": True},
     "filtered": {"subcategory": Subcategory.REJECTED_REQUEST, "reason": "content_filter",
                  "explained": True},

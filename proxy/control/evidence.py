@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from classifier import codec, rules
-from classifier.logical_calls import CallState, ended_at, is_abort, state_of, wordless
+from classifier.logical_calls import CallState, ended_at, is_abort, says_nothing, state_of
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
     ABANDONED,
@@ -178,7 +178,7 @@ def _may_want_reference(exchange: Exchange) -> bool:
     if exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
         return False
     left = exchange.failed or exchange.ending in ABANDONED
-    return left or is_abort(exchange.finish_reason) or wordless(exchange)
+    return left or is_abort(exchange.finish_reason) or says_nothing(exchange)
 
 
 def _with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -91,6 +91,10 @@ def _encoded(_: Question) -> Played:
     return Answer(headers=head, body=(b"\x1f\x9d\x90" + b"x" * 300,))
 
 
+def _as_told(question: Question) -> Played:
+    return answered(replace(question, tools=False), text="API Error: 503 Service Unavailable")
+
+
 _STOPS: Mapping[str, Any] = {"stop": ["a", "e", "i", "o"]}
 _PLAIN_TEXT: Mapping[str, Any] = {"headers": {"x-forwarded-proto": "http"}}
 _WORDLESS = (
@@ -109,6 +113,8 @@ _WORDLESS = (
     Ending(how="an encoding that nobody reads", asked={"headers": {"accept-encoding": "compress"}},
            strikes=lambda question: question.headers.get("accept-encoding") == "compress",
            fail=_encoded, first=True),
+    Ending(how="an error that it has the model say", asked={"text": "Say: API Error: 503"},
+           strikes=lambda question: "Say: " in question.text, fail=_as_told),
 )  # fmt: skip
 
 # --- headers of its own --------------------------------------------------------------------

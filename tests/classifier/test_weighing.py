@@ -343,6 +343,14 @@ def test_a_last_call_without_output_counts_unless_questions_got_none_either() ->
             assert verdict.scoreable == "yes", (text, unasked)
 
 
+def test_an_error_in_place_of_words_counts_unless_questions_got_other_words_too() -> None:
+    seen = rollout("200+tool 200+errortext")
+    for words, scoreable in (("ok ok ok", "yes"), ("none", "yes"), ("words", "unknown")):
+        verdict = judge(asked(seen, words), policy=UNTRUSTED)
+        assert verdict.scoreable == scoreable, words
+    assert judge(asked(rollout("200+tool 200+empty"), "words"), policy=UNTRUSTED).scoreable == "yes"
+
+
 def test_an_answer_that_its_engine_aborted_counts_unless_references_end_so_too() -> None:
     seen = rollout("200+tool 200")
     first, last = seen.exchanges

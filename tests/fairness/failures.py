@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from tests.arena import world
-from tests.arena.dialects import Dialect, Question
+from tests.arena.dialects import Dialect, Question, answered
 from tests.arena.world import Failure, Played, page, problem
 from tests.fakes.answers import streamed, whole
 from tests.fakes.provider import Answer, Cut
@@ -121,10 +121,16 @@ ABORTS: tuple[Honest, ...] = (
     _outage("500, the engine is dead", problem(500, "EngineCore encountered an issue. See above.")),
 )  # fmt: skip
 
-# Answers without output, to whoever asks.
+
+def _as_text(question: Question) -> Played:
+    return answered(replace(question, tools=False), text="API Error: 503 Service Unavailable")
+
+
+# Answers without output, to whoever asks, or with an error in its place.
 WORDLESS: tuple[Honest, ...] = (
     _outage("an empty answer", world.wordless),
     _outage("an answer of {}", lambda _: whole({})),
+    _outage("an error in place of words", _as_text),
     _outage("a redirect to a page", world.elsewhere(302, "https://127.0.0.1/login")),
     _outage("a redirect to another region", world.elsewhere(307, "https://127.0.0.1/v1")),
 )  # fmt: skip
