@@ -14,17 +14,7 @@
     for (const box of form.querySelectorAll("input[name=run]")) box.checked = names.includes(box.value);
     said.textContent = names.join(" · ");
     said.parentElement.classList.toggle("some", names.length > 0);
-    // One menu is open at a time; Escape and a click elsewhere close it.
-  function shut(but) { for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== but) menu.open = false; }
-  document.addEventListener("click", ({ target }) => shut(target.closest("details.menu")));
-  document.addEventListener("keydown", (event) => {
-    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
-    if (!menu) return;
-    event.stopImmediatePropagation();
-    menu.querySelector("summary").focus();
-    shut();
-  }, true);
-  document.getElementById("untick").hidden = names.length === 0;
+    document.getElementById("untick").hidden = names.length === 0;
   }
 
   function keep(names) {
