@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -236,7 +237,9 @@ async def rewards(service: Service, batch: str) -> RewardSpan:
 
 
 async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
-    """Return the totals of each task of a batch, in no order; read once for each state of it.
+    """Return the totals of each task of a batch in the order of their names (`by_name`).
+
+    They are read once for each state of it.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
@@ -246,7 +249,18 @@ async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
 
 
 def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
-    return service.database.read(batch_counts.task_totals, batch)
+    totals = service.database.read(batch_counts.task_totals, batch)
+    return sorted(totals, key=lambda each: by_name(each.task))
+
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def by_name(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Return the place of a name among names; numbers in it are compared as numbers."""
+    parts = _NUMBER.split(name.casefold())
+    numbered = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+    return numbered, name
 
 
 async def state_of(service: Service, batch: str, *, fresh: bool = False) -> Computed[BatchState]:

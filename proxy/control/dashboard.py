@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from classifier.batches import RewardSpan, TaskRepeat, by_number, task_repeats
 from classifier.groups import Member, TaskTotal
@@ -28,6 +29,7 @@ BATCHES = 20  # on one page
 NAMELESS_S = 3600  # within which calls that named no rollout are counted
 
 Row = TypeVar("Row")
+Item = TypeVar("Item")
 
 _LISTED = (
     *ITEM,
@@ -39,10 +41,10 @@ _FROM_VERDICT = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberedPage:
+class NumberedPage(Generic[Item]):
     """One page of many: ``number`` from 1, ``total`` items in all."""
 
-    items: Sequence[Facts]
+    items: Sequence[Item]
     number: int
     size: int
     total: int
@@ -101,7 +103,7 @@ class BatchKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchesPage(NumberedPage):
+class BatchesPage(NumberedPage[Facts]):
     """One page of a view of the newest batches.
 
     ``counts`` are the batches of each kind, ``known`` how many there are, of which the view has the
@@ -328,9 +330,9 @@ _EARLIER = 12  # of them on a sparkline
 
 
 class TaskRow(NamedTuple):
-    """One task: its slots in the order of their repeats, and its members by id."""
+    """One task: its totals, its slots in the order of their repeats, and its members by id."""
 
-    task: str
+    total: TaskTotal
     slots: Sequence[TaskRepeat]
     members: Mapping[str, Member]
 
@@ -358,39 +360,45 @@ class TaskKind(StrEnum):
     ONE = "one"
 
 
+class ScoreRange(NamedTuple):
+    """Scores from ``low`` to below ``high``; without one of them (None) also all beyond."""
+
+    low: float | None
+    high: float | None
+
+    def holds(self, score: float | None) -> bool:
+        """Return True for a score that is known, and in it."""
+        if score is None or (self.low is not None and score < self.low):
+            return False
+        return self.high is None or score < self.high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TasksPage:
+class TaskQuery:
+    """The view of a batch's tasks: a kind, scores (None: any), a part of names, and an order."""
+
+    kind: TaskKind = TaskKind.ALL
+    scores: ScoreRange | None = None
+    text: str = ""
+    order: TaskOrder = TaskOrder.MEASURED
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksPage(NumberedPage[TaskRow]):
     """One page of a batch's tasks.
 
-    ``counts`` are the tasks of each kind; ``number`` counts pages from 1; ``repeats``, ``measured``
-    and ``score`` (the mean over tasks, None without any) are of all ``total`` tasks of the view.
-    ``rewards`` is the span of the batch's.
+    ``counts`` are the tasks of each kind; ``repeats``, ``measured`` and ``score`` (the mean over
+    tasks, None without any) are of all ``total`` tasks of the view. ``every`` task of the batch is
+    in the order of their names. ``rewards`` is the span of the batch's.
     """
 
-    rows: Sequence[TaskRow]
     counts: Mapping[TaskKind, int]
-    number: int
-    size: int
-    total: int
     repeats: int
     measured: int
     score: float | None
+    every: Sequence[TaskTotal]
     rewards: RewardSpan
-
-    @property
-    def pages(self) -> int:
-        """The number of pages, at least 1."""
-        return max(1, math.ceil(self.total / self.size))
-
-    @property
-    def first(self) -> int:
-        """The number of the first task on the page, from 1; 0 on an empty page."""
-        return (self.number - 1) * self.size + 1 if self.rows else 0
-
-    @property
-    def last(self) -> int:
-        """The number of the last task on the page."""
-        return (self.number - 1) * self.size + len(self.rows)
 
 
 async def earlier_batches(
@@ -421,114 +429,111 @@ async def newest_batches(service: Service) -> list[str]:
     return [row["batch"] for row in await service.read(newest, limit=_NEWEST)]
 
 
+_ALL_TASKS = TaskQuery()
+
+
 async def task_page(
-    service: Service,
-    batch: str,
-    *,
-    kind: TaskKind = TaskKind.ALL,
-    order: TaskOrder = TaskOrder.MEASURED,
-    descending: bool = False,
-    text: str = "",
-    number: int = 1,
+    service: Service, batch: str, number: int = 1, query: TaskQuery = _ALL_TASKS
 ) -> TasksPage:
     """Return a page of a batch's tasks, with every attempt at every repeat.
 
     Arguments:
-        text: a part of the tasks' names, in any case.
         number: of the page, from 1.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    totals = await batches.task_totals(service, batch)
+    every = await batches.task_totals(service, batch)
     rewards = await batches.rewards(service, batch)
-    view = tasks_in(
-        totals, rewards.bounds, kind=kind, order=order, descending=descending, text=text
-    )
+    view = await run_in_thread(tasks_in, every, rewards.bounds, query)
     begin = (number - 1) * TASKS
-    names = [each.task for each in view[begin : begin + TASKS]]
-    tasks = await service.run(service.database.tasks.of_tasks, batch, names)
+    shown = view[begin : begin + TASKS]
     scored = [each.score for each in view if each.score is not None]
     return TasksPage(
-        rows=[_row(name, tasks.members[name]) for name in names if name in tasks.members],
-        counts={
-            each: sum(_is_of(each, task, rewards.bounds) for task in totals) for each in TaskKind
-        },
+        items=await task_rows(service, batch, shown),
         number=number,
         size=TASKS,
         total=len(view),
+        counts=await run_in_thread(_kinds, every, rewards.bounds),
         repeats=sum(each.repeats for each in view),
         measured=sum(each.measured for each in view),
         score=math.fsum(scored) / len(scored) if scored else None,
+        every=every,
         rewards=rewards,
     )
 
 
-async def listed_tasks(
-    service: Service, batch: str, *, kind: TaskKind, order: TaskOrder, descending: bool, text: str
-) -> Sequence[TaskTotal]:
+async def task_rows(service: Service, batch: str, totals: Sequence[TaskTotal]) -> list[TaskRow]:
+    """Return tasks of a batch with every attempt at every repeat; not those deleted meanwhile."""
+    names = [each.task for each in totals]
+    members = (await service.run(service.database.tasks.of_tasks, batch, names)).members
+    return [_row(each, members[each.task]) for each in totals if each.task in members]
+
+
+async def listed_tasks(service: Service, batch: str, query: TaskQuery) -> Sequence[TaskTotal]:
     """Return the totals of all tasks of a view, as `task_page` orders them.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    totals = await batches.task_totals(service, batch)
+    every = await batches.task_totals(service, batch)
     bounds = (await batches.rewards(service, batch)).bounds
-    return tasks_in(totals, bounds, kind=kind, order=order, descending=descending, text=text)
+    return await run_in_thread(tasks_in, every, bounds, query)
 
 
 def tasks_in(
-    totals: Sequence[TaskTotal],
-    bounds: tuple[float, float] | None,
-    *,
-    kind: TaskKind,
-    order: TaskOrder,
-    descending: bool,
-    text: str,
+    every: Sequence[TaskTotal], bounds: tuple[float, float] | None, query: TaskQuery
 ) -> list[TaskTotal]:
     """Return the tasks of a view in its order; exactly the task of that name comes first.
 
     Those without a score come last by score.
 
     Arguments:
+        every: task in the order of their names, in which alike ones stay.
         bounds: the least and the greatest possible reward; None: no task is of a kind by score.
     """
-    wanted, value = text.strip().casefold(), _VALUES[order]
+    wanted, scores = query.text.strip().casefold(), query.scores
     view = [
-        each for each in totals if _is_of(kind, each, bounds) and wanted in each.task.casefold()
+        each
+        for each in every
+        if (query.kind is TaskKind.ALL or query.kind in _kinds_of(each, bounds))
+        and (scores is None or scores.holds(each.score))
+        and (not wanted or wanted in each.task.casefold())
     ]
-    view.sort(key=lambda each: by_name(each.task))
-    view = sort_known(view, value, descending=descending)
-    view.sort(key=lambda each: each.task.casefold() != wanted)
+    if query.order is not TaskOrder.NAME:
+        view = sort_known(view, _VALUES[query.order], descending=query.descending)
+    elif query.descending:
+        view.reverse()
+    if wanted:
+        view.sort(key=lambda each: each.task.casefold() != wanted)
     return view
 
 
-def _is_of(kind: TaskKind, task: TaskTotal, bounds: tuple[float, float] | None) -> bool:
-    score = task.score
-    if kind is TaskKind.ALL:
-        return True
-    if kind is TaskKind.GAPS:
-        return task.measured < task.repeats
-    if kind is TaskKind.NONE or score is None or bounds is None:
-        return kind is TaskKind.NONE and score is None
-    low, high = bounds
-    if kind is TaskKind.BETWEEN:
-        return low < score < high
-    return score <= low if kind is TaskKind.ZERO else score >= high
+def _kinds(
+    every: Sequence[TaskTotal], bounds: tuple[float, float] | None
+) -> Mapping[TaskKind, int]:
+    found = Counter(kind for each in every for kind in _kinds_of(each, bounds))
+    return {kind: found[kind] for kind in TaskKind} | {TaskKind.ALL: len(every)}
 
 
-_NUMBER = re.compile(r"(\d+)")
-
-
-def by_name(name: str) -> tuple[list[tuple[int, int, str]], str]:
-    """Return the place of a name among names; numbers in it are compared as numbers."""
-    parts = _NUMBER.split(name.casefold())
-    numbered = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
-    return numbered, name
+def _kinds_of(task: TaskTotal, bounds: tuple[float, float] | None) -> Iterator[TaskKind]:
+    """Yield the kinds that a task is of, beside all of them."""
+    if task.measured < task.repeats:
+        yield TaskKind.GAPS
+    if (score := task.score) is None:
+        yield TaskKind.NONE
+    elif bounds is not None:
+        low, high = bounds
+        if score <= low:
+            yield TaskKind.ZERO
+        if score >= high:
+            yield TaskKind.ONE
+        elif score > low:
+            yield TaskKind.BETWEEN
 
 
 _BATCH_VALUES: Mapping[BatchOrder, Callable[[ListedBatch], Any]] = {
-    BatchOrder.NAME: lambda each: by_name(each.name),
+    BatchOrder.NAME: lambda each: batches.by_name(each.name),
     BatchOrder.SCORE: lambda each: each.state.summary.scores.score_effective,
     BatchOrder.MEASURED: lambda each: each.state.summary.scores.scored,
     BatchOrder.ZEROS: lambda each: each.state.summary.zeros.not_measured,
@@ -536,7 +541,6 @@ _BATCH_VALUES: Mapping[BatchOrder, Callable[[ListedBatch], Any]] = {
     BatchOrder.LAST: lambda each: each.last_at,
 }
 _VALUES: Mapping[TaskOrder, Callable[[TaskTotal], Any]] = {
-    TaskOrder.NAME: lambda each: by_name(each.task),
     TaskOrder.SCORE: lambda each: each.score,
     TaskOrder.MEASURED: lambda each: each.measured - each.repeats,
     TaskOrder.REPEATS: lambda each: each.repeats,
@@ -556,7 +560,7 @@ def _earlier(newest: Sequence[str], batches: Sequence[str]) -> dict[str, list[st
     return earlier
 
 
-def _row(task: str, members: Sequence[Member]) -> TaskRow:
+def _row(total: TaskTotal, members: Sequence[Member]) -> TaskRow:
     by_id = {member.entry.rollout_id: member for member in members}
     repeats = task_repeats(member.entry for member in by_id.values())
-    return TaskRow(task, sorted(repeats, key=by_number), by_id)
+    return TaskRow(total, sorted(repeats, key=by_number), by_id)

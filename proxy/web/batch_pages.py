@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
@@ -17,15 +17,17 @@ from proxy.control.dashboard import (
     BatchKind,
     BatchOrder,
     BatchQuery,
+    ScoreRange,
     TaskKind,
     TaskOrder,
+    TaskQuery,
     judged_rollouts,
 )
 from proxy.control.health import batch_episodes
 from proxy.control.listing import view_totals
-from proxy.control.queries import path_of
+from proxy.control.queries import path_of, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import charts, format, list_pages, overview
+from proxy.web import badges, charts, format, list_pages, overview, task_charts
 from proxy.web.batch_tabs import BatchTab, OpenTab
 from proxy.web.context import (
     Context,
@@ -44,15 +46,16 @@ from proxy.web.tables import QuickFilter, TableView, read_table
 
 
 _COST_TABLES = ("model", "role", "upstream")
-_TASK_COLUMNS = {"score": "Score", "measured": "Measured", "repeats": "Repeats and attempts"}
-_TASK_FILE = {
-    "task": ("task",), "score": ("score",), "measured": ("measured",), "repeats": ("repeats",),
+_TASK_COLUMNS = {
+    "score": "Score", "measured": "Measured", "repeats": "Repeats and attempts",
+    "gaps": "Gaps", "bounds": "Least – most", "spread": "Spread",
 }  # fmt: skip
-_TASK_KINDS: Mapping[TaskKind, str] = {
-    TaskKind.ALL: "all",
-    TaskKind.GAPS: "lack a repeat",
-    TaskKind.NONE: "not measured",
-}
+_TASK_SORTED = ("score", "measured", "repeats")
+_TASK_KINDS = {"gaps": "text", "bounds": "n opt", "spread": "n opt"}  # of the others' cells
+_TASK_FILE: Mapping[str, Sequence[str]] = {
+    "task": ("task",), "score": ("score",), "measured": ("measured",), "repeats": ("repeats",),
+    "gaps": (), "bounds": (), "spread": (),
+}  # fmt: skip
 # The lists of a batch's rollouts if no filter is given: those not measured come first.
 _APART = (
     ("Not measured", (("reward", "null"), ("reward", "missing"))),
@@ -92,6 +95,7 @@ def _batches_view(items: Sequence[tuple[str, str]]) -> TableView:
         usual=_BATCH_USUAL,
         usual_sort="last",
         down=_BATCH_SORTED,
+        sortable=("batch", *_BATCH_SORTED),
     )
 
 
@@ -196,8 +200,6 @@ async def _batch(
     request: Request,
     batch: Name,
     tab: Text = "",
-    show: TaskKind | Literal[""] = "",
-    text: Text = "",
     number: Annotated[int, Query(alias="page", ge=1, le=1_000_000)] = 1,
     file: Text = "",
 ) -> Response:
@@ -211,7 +213,7 @@ async def _batch(
         items = request.query_params.multi_items()
         tasks = _tasks_view(items)
         if file:
-            return await _tasks_file(context, batch, tasks, show, text, file)
+            return await _tasks_file(context, batch, tasks, file)
         if (shorter := tasks.shorter(items)) is not None:
             return redirect(f"{path_of('batches', batch)}?{shorter}")
     if chosen.name == "rollouts":
@@ -233,7 +235,7 @@ async def _batch(
         facts=facts,
         address=context.address(request),
         **facts,
-        **await chosen.read(OpenTab(context, request, batch, facts, tabs, show, text, number)),
+        **await chosen.read(OpenTab(context, request, batch, facts, tabs, number)),
         live=urlencode({"batch": batch}),
     )
 
@@ -317,68 +319,92 @@ def _tasks_view(items: Sequence[tuple[str, str]]) -> TableView:
     return read_table(
         items,
         kept=("tab",),
-        filters=("show", "text"),
+        filters=("show", "score", "text"),
         columns=("task", *_TASK_COLUMNS),
         usual_sort="measured",
         down=("repeats",),
+        sortable=("task", *_TASK_SORTED),
     )
+
+
+def _tasks_query(view: TableView) -> TaskQuery:
+    kind, score, text = (next(iter(view.values(name)), "") for name in ("show", "score", "text"))
+    if kind not in ("", *TaskKind):
+        raise Refusal(422, "invalid", f"show: {kind!r} is none of {', '.join(TaskKind)}")
+    return TaskQuery(
+        kind=TaskKind(kind or "all"),
+        scores=_score_range(score) if score else None,
+        text=text,
+        order=TaskOrder(view.sort),
+        descending=view.descending,
+    )
+
+
+def _score_range(text: str) -> ScoreRange:
+    """Read scores as an address has them: ``0.25..0.3``, or without one of both."""
+    low, dots, high = text.partition("..")
+    try:
+        found = ScoreRange(float(low) if low else None, float(high) if high else None)
+    except ValueError:
+        dots = ""
+    if not dots:
+        raise Refusal(422, "invalid", "score: two numbers, as in 0.25..0.3, or one of them")
+    return found
+
+
+def _written_range(scores: ScoreRange) -> str:
+    return "..".join("" if each is None else f"{each:g}" for each in scores)
 
 
 async def _tasks(tab: OpenTab) -> dict[str, Any]:
     view = _tasks_view(tab.request.query_params.multi_items())
-    kind, order = TaskKind(tab.show or "all"), TaskOrder(view.sort)
-    page = await dashboard.task_page(
-        tab.context.service,
-        tab.batch,
-        kind=kind,
-        order=order,
-        descending=view.descending,
-        text=tab.text,
-        number=tab.number,
-    )
-    rewards, bounds = page.rewards, page.rewards.bounds
-    span = bounds or (rewards.least or 0.0, rewards.greatest or 0.0)
+    query = _tasks_query(view)
+    page = await dashboard.task_page(tab.context.service, tab.batch, tab.number, query)
+    span = task_charts.span_of(page.rewards)
+    labels = {
+        TaskKind.ALL: "all",
+        TaskKind.GAPS: "lack a repeat",
+        TaskKind.NONE: "not measured",
+        TaskKind.ZERO: f"score {format.reward(span[0])}",
+        TaskKind.BETWEEN: "between",
+        TaskKind.ONE: f"score {format.reward(span[1])}",
+    }
     return {
-        "strips": [charts.strip(row, span) for row in page.rows],
+        "strips": [task_charts.strip(row, page.rewards) for row in page.items],
+        "map": await run_in_thread(task_charts.task_map, page.every),
+        "chart": await run_in_thread(task_charts.score_chart, page.every, span),
+        "written_range": _written_range,
+        "chosen_scores": query.scores,
+        "missing": [
+            (badge, count)
+            for badge, count in badges.parts(tab.facts["summary"])
+            if count and badge not in (badges.MEASURED, badges.OWN)
+        ],
         "span": span,
-        "bounded": bounds is not None,
+        "bounded": page.rewards.bounds is not None,
         "tasks": page,
         "view": view,
-        "show": kind,
         "quick": [
             QuickFilter(
                 label,
                 page.counts[each],
                 view.query(show=None if each is TaskKind.ALL else each.value),
-                each is kind,
+                each is query.kind,
             )
-            for each, label in {
-                **_TASK_KINDS,
-                TaskKind.ZERO: f"score {format.reward(span[0])}",
-                TaskKind.BETWEEN: "between",
-                TaskKind.ONE: f"score {format.reward(span[1])}",
-            }.items()
+            for each, label in labels.items()
             if page.counts[each]
         ],
         "short_query": list_pages.short_query,
         "labels": _TASK_COLUMNS,
+        "sorted": _TASK_SORTED,
+        "kinds": _TASK_KINDS,
         "files": list(list_pages.FILES),
     }
 
 
-async def _tasks_file(
-    context: PageContext,
-    batch: str,
-    view: TableView,
-    show: TaskKind | Literal[""],
-    text: str,
-    ending: str,
-) -> Response:
+async def _tasks_file(context: PageContext, batch: str, view: TableView, ending: str) -> Response:
     file_format = list_pages.file_format(ending)
-    kind, order = TaskKind(show or "all"), TaskOrder(view.sort)
-    tasks = await dashboard.listed_tasks(
-        context.service, batch, kind=kind, order=order, descending=view.descending, text=text
-    )
+    tasks = await dashboard.listed_tasks(context.service, batch, _tasks_query(view))
     columns = view.file_columns(_TASK_FILE, "task")
     rows = [{name: getattr(each, name) for name in columns} for each in tasks]
     return await file_response("tasks", file_format, in_one(rows), columns)

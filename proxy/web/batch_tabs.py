@@ -20,8 +20,7 @@ Facts = Mapping[str, Any]
 class OpenTab(NamedTuple):
     """A tab that is asked for: of which batch, by which request, among which tabs.
 
-    ``show``, ``text`` and ``number`` are what an address may say of any tab: what is listed, a
-    text that it has, and the page of the list.
+    ``number`` is the page of its list.
     """
 
     context: PageContext
@@ -29,8 +28,6 @@ class OpenTab(NamedTuple):
     batch: str
     facts: Facts
     tabs: Sequence[BatchTab]
-    show: str = ""
-    text: str = ""
     number: int = 1
 
 

@@ -11,9 +11,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from classifier.batches import Entry, TaskRepeat
-from classifier.groups import Member
-from proxy.control.dashboard import TaskRow
 from proxy.control.upstreams import Latencies, TimelinePoint, UpstreamPoint, round_step
 from proxy.web import badges, format
 from proxy.web.badges import Badge
@@ -193,7 +190,7 @@ def failures(points: Sequence[Point], step_s: int, *, height: int = _HEIGHT) -> 
         points: consecutive steps, oldest first.
         height: in pixels.
     """
-    top = _round_up(max(point.calls for point in points))
+    top = round_up(max(point.calls for point in points))
     totals = _totals(points)
     shown = [badge for badge in _legend() if totals[badge]]
     return TimeChart(
@@ -218,7 +215,7 @@ def multiples(parts: Sequence[tuple[str, Sequence[Point]]], step_s: int) -> Time
     """
     if len(parts) < 2:
         return None
-    top = _round_up(max(point.calls for _, points in parts for point in points))
+    top = round_up(max(point.calls for _, points in parts for point in points))
     return TimeChart(
         plots=[_columns(name, points, step_s, top, _PART_HEIGHT) for name, points in parts],
         height=_PART_HEIGHT,
@@ -352,7 +349,7 @@ def _strokes(values: Sequence[float | None], top: float) -> str:
     )
 
 
-def _round_up(most: int) -> int:
+def round_up(most: int) -> int:
     """Return the top of a scale: the next round number whose half is whole."""
     size = 1
     while most > 20 * size:
@@ -379,13 +376,12 @@ def _span(points: Sequence[Point], step_s: int) -> str:
     return f"from {format.moment(points[0].at)} to {format.moment(points[-1].at + step_s)}"
 
 
-# --- earlier scores, tasks with their attempts -------------------------------------------------
+# --- earlier scores ----------------------------------------------------------------------------
 
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
 _MARGIN = 3
 _LEAST_SPAN = 0.1  # of scores: less is no trend
-_STEPS = 4  # of the colour of a score above 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -434,92 +430,6 @@ def _path(places: Sequence[tuple[float, float] | None]) -> str:
             parts.append(f"{'L' if down else 'M'}{place[0]:g} {place[1]:g}")
         down = place is not None
     return "".join(parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """One attempt in a heat strip: its shade from 0 to ``_STEPS``, or the badge of a missing one.
-
-    ``superseded``: another attempt counts in its place.
-    """
-
-    rollout_id: str
-    step: int | None
-    badge: Badge | None
-    superseded: bool
-    label: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strip:
-    """One task: the mean of its measured repeats, and each repeat's attempts, oldest first."""
-
-    task: str
-    score: float | None
-    measured: int
-    repeats: int
-    cells: Sequence[Sequence[Cell]]
-
-
-NO_REWARD = Badge(
-    name="not-judged", label="no reward", meaning="nothing was reported", shape=badges.DASH
-)
-
-
-def strip(row: TaskRow, span: tuple[float, float] = (0.0, 1.0)) -> Strip:
-    """Lay out a task's repeats and attempts.
-
-    Arguments:
-        span: the least and the greatest reward, which have the first and the last shade.
-    """
-    scores = [each.counted.score for each in row.slots if each.counted.score is not None]
-    return Strip(
-        task=row.task,
-        score=sum(scores) / len(scores) if scores else None,
-        measured=len(scores),
-        repeats=len(row.slots),
-        cells=[
-            [_cell(entry, slot, row.members, span) for entry in slot.attempts] for slot in row.slots
-        ],
-    )
-
-
-def _cell(
-    entry: Entry, slot: TaskRepeat, members: Mapping[str, Member], span: tuple[float, float]
-) -> Cell:
-    member = members[entry.rollout_id]
-    badge = None if entry.score is not None else _badge(member)
-    words = badge.label if badge is not None else f"score {format.reward(entry.score)}"
-    superseded = slot.counted.rollout_id != entry.rollout_id
-    repeat = "" if entry.repeat is None else f"repeat {entry.repeat}, "
-    attempt = "" if len(slot.attempts) < 2 else f"attempt {entry.attempt or 0}, "
-    return Cell(
-        rollout_id=entry.rollout_id,
-        step=None if entry.score is None else _step(entry.score, span),
-        badge=badge,
-        superseded=superseded,
-        label=f"{repeat}{attempt}{words}{', another attempt counts' if superseded else ''}",
-    )
-
-
-def _step(score: float, span: tuple[float, float]) -> int:
-    """Return the shade of a score: 0 for the least and less, the last for the greatest and more."""
-    low, high = span
-    if score <= low:
-        return 0
-    return _STEPS if score >= high else max(1, int((score - low) / (high - low) * _STEPS))
-
-
-def _badge(member: Member) -> Badge:
-    entry = member.entry
-    if member.skipped:
-        return badges.SKIPPED
-    if entry.health is None or entry.provisional:
-        return badges.RUNNING
-    facts = {"health": entry.health, "subcategory": entry.subcategory,
-             "scoreable": entry.scoreable, "provisional": False}  # fmt: skip
-    badge = badges.of_verdict(facts)
-    return NO_REWARD if badge is badges.HEALTHY else badge
 
 
 # --- a rollout's calls along time ----------------------------------------------------------------

@@ -118,6 +118,7 @@ def read_table(
     usual_sort: str,
     down: Collection[str],
     several: Collection[str] = (),
+    sortable: Collection[str] | None = None,
 ) -> TableView:
     """Read the view that an address names. Empty fields are left out.
 
@@ -127,6 +128,7 @@ def read_table(
         columns: of the table; the first is always shown.
         usual: those that are shown unless others are chosen; None: all.
         several: names of filters that may have more than one value.
+        sortable: columns that sort the table; None: all.
 
     Raises:
         Refusal: 422 for a column or an order that there is not.
@@ -139,8 +141,9 @@ def read_table(
     if unknown := [name for name in chosen if name not in possible]:
         raise Refusal(422, "invalid", f"columns: {unknown[0]!r} is none of {', '.join(possible)}")
     sort, order = last(items, "sort") or usual_sort, last(items, "order")
-    if sort not in columns:
-        raise Refusal(422, "invalid", f"sort: {sort!r} is none of {', '.join(columns)}")
+    sortable = columns if sortable is None else sortable
+    if sort not in sortable:
+        raise Refusal(422, "invalid", f"sort: {sort!r} is none of {', '.join(sortable)}")
     if order not in ("", "asc", "desc"):
         raise Refusal(422, "invalid", "order: asc or desc")
     return TableView(

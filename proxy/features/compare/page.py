@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from classifier.groups import TaskChange, TaskTotal
 from proxy.api.lists import file_response, in_one
 from proxy.control import dashboard
+from proxy.control.batches import by_name
 from proxy.control.queries import run_in_thread
 from proxy.features.compare.comparison import compare, comparison_page, older_first
 from proxy.web import badges, list_pages
@@ -147,7 +148,7 @@ def _in_order(view: TableView, tasks: Sequence[TaskChange]) -> Sequence[TaskChan
         case "change":
             return tasks[::-1] if view.descending else tasks
         case "task":
-            return view.ordered(tasks, lambda each: dashboard.by_name(each.task))
+            return view.ordered(tasks, lambda each: by_name(each.task))
         case "difference":
             return view.ordered(tasks, lambda each: each.difference)
     return view.ordered(tasks, lambda each: _score(each.a if view.sort == "a" else each.b))

@@ -11,6 +11,7 @@ from proxy.control import dashboard
 from proxy.control.dashboard import (
     TaskKind,
     TaskOrder,
+    TaskQuery,
     earlier_batches,
     newest_batches,
     task_page,
@@ -52,13 +53,14 @@ async def test_tasks_come_with_every_attempt_at_every_repeat(
     for task in ("u", "v"):
         play(service, task, task=task)
     monkeypatch.setattr(dashboard, "TASKS", 2)
-    page = await task_page(control, "b", order=TaskOrder.NAME)
-    assert ([row.task for row in page.rows], page.pages) == (["t", "u"], 2)
-    attempts = [[entry.rollout_id for entry in slot.attempts] for slot in page.rows[0].slots]
+    by_name = TaskQuery(order=TaskOrder.NAME)
+    page = await task_page(control, "b", query=by_name)
+    assert ([row.total.task for row in page.items], page.pages) == (["t", "u"], 2)
+    attempts = [[entry.rollout_id for entry in slot.attempts] for slot in page.items[0].slots]
     assert attempts == [["t-0-0", "t-0-1"], ["t-1-0"]]
-    assert set(page.rows[0].members) == {"t-0-0", "t-0-1", "t-1-0"}
-    following = await task_page(control, "b", order=TaskOrder.NAME, number=2)
-    assert [row.task for row in following.rows] == ["v"]
+    assert set(page.items[0].members) == {"t-0-0", "t-0-1", "t-1-0"}
+    following = await task_page(control, "b", 2, by_name)
+    assert [row.total.task for row in following.items] == ["v"]
 
 
 @pytest.mark.slow
@@ -74,7 +76,9 @@ async def test_tasks_come_in_any_order_with_the_totals_of_the_view(
     service.http.post("/rollouts", json={"id": "runs", "batch": "b", "task": "begun"})
 
     async def names(**view: Any) -> list[str]:
-        return [row.task for row in (await task_page(control, "b", **view)).rows]
+        return [
+            row.total.task for row in (await task_page(control, "b", query=TaskQuery(**view))).items
+        ]
 
     assert await names() == ["gap", "begun", "a", "t9", "t10"], "gaps first"
     assert await names(descending=True) == ["a", "t9", "t10", "begun", "gap"]

@@ -143,7 +143,7 @@ def test_tasks_show_each_attempt_at_each_repeat(service: Service) -> None:
     play(service, "t-1-0", task="t", repeat=1, attempt=0)
     html = page(service, "/ui/batches/b", tab="tasks")
     assert "t 0.500 2 of 2" in words(html)
-    assert "pale: another attempt counts in its place" in words(html)
+    assert "pale: another attempt counts" in words(html)
     cells = re.findall(r'<a class="(cell[^"]*)" href="/ui/rollouts/([^"]+)" title="([^"]+)"', html)
     assert cells == [
         ("cell old", "t-0-0", "repeat 0, attempt 0, provider error, another attempt counts"),
@@ -191,10 +191,39 @@ def test_every_header_of_the_tasks_sorts_and_each_filter_is_a_chip(service: Serv
     ]  # fmt: skip
     table = re.search(r'<table class="listing strips">.*?</thead>', html, re.DOTALL)
     assert table is not None
-    heads = re.findall(r'<th scope="col"[^>]*>(?:<a href="\?([^"]+)#tasks">)?([\w ]+)', table[0])
+    heads = re.findall(r'<th scope="col"[^>]*>(?:<a href="\?([^"]+)#tasks">)?([\w –]+)', table[0])
     assert [label.strip() for _, label in heads] == ["Task", *batch_pages._TASK_COLUMNS.values()]
-    for to, label in heads:
+    sorted_by = [(to, label) for to, label in heads if to]
+    assert len(sorted_by) == 1 + len(batch_pages._TASK_SORTED)
+    for to, label in sorted_by:
         assert 'aria-sort="' in page(service, f"/ui/batches/b?{unescape(to)}"), label
+    page(service, "/ui/batches/b", status=422, tab="tasks", sort="gaps")
+
+
+def test_a_column_of_the_scores_lists_its_tasks(service: Service) -> None:
+    for n, reward in enumerate((0.0, 0.3, 0.3, 1.0)):
+        play(service, f"r{n}", task=f"t-{n}", reward=reward)
+    html = page(service, "/ui/batches/b", tab="tasks")
+    columns = re.findall(r'<a href="\?([^"]+)#tasks" aria-label="([^"]*): (\d+) tasks?">', html)
+    assert [(words_, int(tasks)) for _, words_, tasks in columns] == [
+        ("score below 0.05", 1), ("score 0.3 to 0.35", 2), ("score 0.95 and more", 1),
+    ]  # fmt: skip
+    for to, _, tasks in columns:
+        shown = page(service, f"/ui/batches/b?{unescape(to)}")
+        assert len(re.findall(r'data-key="task ', shown)) == int(tasks), to
+        assert 'aria-label="Remove the filter score' in shown
+    for wrong in ("1", "a..b", "..."):
+        page(service, "/ui/batches/b", status=422, tab="tasks", score=wrong)
+
+
+def test_the_map_has_all_tasks_and_leads_to_each_line(service: Service) -> None:
+    play(service, "whole", task="a")
+    play(service, "dead", DEAD, task="b")
+    html = page(service, "/ui/batches/b", tab="tasks")
+    assert 'aria-label="2 tasks in the order of their names, 1 with a gap"' in html
+    assert re.findall(r'class="lacks l(\d)"', html) == ["0", "4"]
+    assert "<title>a to b: 1 with a gap</title>" in html
+    page(service, "/ui/batches/b?tab=tasks&sort=task&page=1")
 
 
 @pytest.mark.parametrize(
