@@ -163,8 +163,8 @@ class MapLine(NamedTuple):
 class TaskMap:
     """All tasks of a batch in the order of their names, one cell each, in lines from the left.
 
-    ``paths`` are SVG paths of dashes, a cell each, by how much of their repeats those tasks lack, 0
-    to ``_STEPS``. All lengths are in pixels.
+    ``paths`` are SVG paths of dashes, a cell each: of all tasks (0), and over them of those that
+    lack some of their repeats, by how much (1 to ``_STEPS``). All lengths are in pixels.
     """
 
     pitch: int
@@ -191,12 +191,13 @@ def task_map(every: Sequence[TaskTotal]) -> TaskMap | None:
     )
     paths: dict[int, list[str]] = {}
     for y, line in enumerate(cells[at : at + across] for at in range(0, len(cells), across)):
-        x = 0
-        for level, alike in groupby(line):
-            run = len(list(alike))
+        runs = [(0, 0, len(line))]
+        for level, alike in groupby(range(len(line)), line.__getitem__):
+            of_run = list(alike)
+            runs += [(level, of_run[0], len(of_run))] if level else []
+        for level, x, run in runs:
             path = paths.setdefault(level, [])
             path.append(f"M{x * pitch} {y * pitch + pitch // 2}h{run * pitch - 1}")
-            x += run
     lines = [
         _map_line(every, levels, at, at + across * each_cell)
         for at in range(0, len(every), across * each_cell)

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import math
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from classifier.batches import Scores, by_number, task_repeats
+from classifier.batches import RewardSpan, Scores, by_number, task_repeats
 from classifier.groups import BatchComparison, TaskChange, TaskTotal, compare_batches
-from proxy.control.batches import scores, task_totals
+from proxy.control.batches import rewards, scores, task_totals
 from proxy.control.judge import current_version
 from proxy.control.queries import (
     Service,
     VersionedCache,
     invalid_cursor,
-    run_in_thread,
     unknown_batch,
 )
 from proxy.features.compare import store
 from proxy.store import statistics
 from proxy.store.batch_versions import BatchVersion
 
+_ROUNDING = 1e-9
+_MOST_TIMES = 100.0  # as wide as this an interval may be beside its difference
 _OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "score_ci")
 
 
 class ComparedBatches(NamedTuple):
-    """Two batches compared, and each by itself; ``without_task`` are rollouts that name none."""
+    """Two batches compared, and each by itself; ``without_task`` are rollouts that name none.
+
+    ``rewards`` is the span of those of both.
+    """
 
     a: Scores
     b: Scores
+    rewards: RewardSpan
     without_task: int
     comparison: BatchComparison
 
@@ -56,14 +62,51 @@ async def compare(service: Service, a: str, b: str) -> ComparedBatches:
     if (cached := made.current((a, b), versions)) is not None:
         return cached
     first, second = await task_totals(service, a), await task_totals(service, b)
+    spans = await rewards(service, a), await rewards(service, b)
     compared = ComparedBatches(
         await scores(service, a),
         await scores(service, b),
+        _span_of_both(*spans),
         await service.read(store.without_task, a) + await service.read(store.without_task, b),
         await service.run(compare_batches, first, second),
     )
     made.store((a, b), versions, compared)
     return compared
+
+
+def _span_of_both(one: RewardSpan, other: RewardSpan) -> RewardSpan:
+    """Return the span of the rewards of two batches; a range only if both registered one."""
+    least = [each.least for each in (one, other) if each.least is not None]
+    greatest = [each.greatest for each in (one, other) if each.greatest is not None]
+    ranges = [each.registered for each in (one, other) if each.registered is not None]
+    both = (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else None
+    return RewardSpan(
+        min(least, default=None), max(greatest, default=None), both if len(ranges) == 2 else None
+    )
+
+
+def by_one_repeat(task: TaskChange, reach: float | None) -> bool:
+    """Return True if another reward of a single repeat could have made a task's difference.
+
+    Arguments:
+        reach: the greatest reward less the least; None: nobody knows what one repeat can do.
+    """
+    if reach is None or task.difference is None or task.a is None or task.b is None:
+        return False
+    return abs(task.difference) * min(task.a.measured, task.b.measured) <= reach + _ROUNDING
+
+
+def tasks_needed(comparison: BatchComparison) -> int | None:
+    """Return about how many tasks would tell a difference as this one from chance.
+
+    Its interval narrows with the root of their number. None if the difference is told from chance
+    already, is none, or is so small that no number of tasks is worth saying.
+    """
+    value, interval = comparison.difference, comparison.difference_ci
+    if not value or interval is None or not interval[0] <= 0 <= interval[1]:
+        return None
+    times = (interval[1] - interval[0]) / 2 / abs(value)
+    return math.ceil(comparison.compared * times**2) if 1 < times < _MOST_TIMES else None
 
 
 async def comparison_page(
@@ -72,7 +115,6 @@ async def comparison_page(
     b: str,
     *,
     changes: Collection[str] = (),
-    ordered: Callable[[Sequence[TaskChange]], Sequence[TaskChange]] | None = None,
     after: str | None = None,
     limit: int = 1000,
 ) -> dict[str, Any]:
@@ -80,7 +122,6 @@ async def comparison_page(
 
     Arguments:
         changes: only tasks with one of these changes; empty takes all.
-        ordered: chooses and sorts them further; without it they stand by their change.
         after: the `next` of the page before.
 
     Raises:
@@ -91,8 +132,6 @@ async def comparison_page(
     tasks: Sequence[TaskChange] = [
         each for each in comparison.tasks if not changes or each.change in changes
     ]
-    if ordered is not None:
-        tasks = await run_in_thread(ordered, tasks)
     begin = _tasks_up_to(tasks, after)
     shown = tasks[begin : begin + limit]
     names = [each.task for each in shown]

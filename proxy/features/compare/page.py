@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from classifier.groups import TaskChange, TaskTotal
+from classifier.batches import RewardSpan
+from classifier.groups import ChangeKind, TaskChange, TaskTotal
 from proxy.api.lists import file_response, in_one
-from proxy.control import dashboard
+from proxy.control import batches, dashboard
 from proxy.control.batches import by_name
-from proxy.control.queries import run_in_thread
-from proxy.features.compare.comparison import compare, comparison_page, older_first
-from proxy.web import badges, list_pages
+from proxy.control.queries import Service, run_in_thread
+from proxy.features.compare.comparison import (
+    ComparedBatches,
+    by_one_repeat,
+    compare,
+    older_first,
+    tasks_needed,
+)
+from proxy.web import badges, list_pages, task_charts
 from proxy.web.badges import Badge
-from proxy.web.context import Context, Text, page_router, redirect
+from proxy.web.context import Context, Number, Text, page_router, redirect
 from proxy.web.tables import QuickFilter, TableView, read_table
 from truezero import models
 
 router = page_router()
 
-_TASKS = 100  # on one page
 # The change of a task from one batch to another (`classifier.groups.ChangeKind`).
 CHANGES: Mapping[str, Badge] = {
     "broken": Badge(name="broken", label="lower", meaning="scored lower in B", shape=badges.DOWN),
@@ -48,6 +54,19 @@ CHANGES: Mapping[str, Badge] = {
 }
 
 
+_SEVERAL = "several"  # a filter beside those changes: of more than one repeat
+_COLUMNS = {
+    "change": "Change", "difference": "Difference", "scores": "○ A to ● B", "a": "A",
+    "repeats_a": "Repeats of A", "b": "B", "repeats_b": "Repeats of B",
+}  # fmt: skip
+_SORTED = ("change", "difference", "a", "b")
+_FILE: Mapping[str, Sequence[str]] = {
+    "task": ("task",), "change": ("change",), "difference": ("difference",), "scores": (),
+    "a": ("score_a", "measured_a"), "repeats_a": ("repeats_a",),
+    "b": ("score_b", "measured_b"), "repeats_b": ("repeats_b",),
+}  # fmt: skip
+
+
 @router.get("/ui/compare")
 async def _compare(
     context: Context,
@@ -55,53 +74,38 @@ async def _compare(
     a: Text = "",
     b: Text = "",
     run: Annotated[Sequence[Text], Query()] = (),
-    change: models.Change | Literal[""] = "",
+    change: models.Change | Literal["", "several"] = "",
     text: Text = "",
-    after: Text = "",
+    page: Number = 1,
     file: Text = "",
 ) -> Response:
+    service = context.service
     if len(run) == 2:
-        first, second = await older_first(context.service, *run)
+        first, second = await older_first(service, *run)
         return redirect("/ui/compare?" + urlencode({"a": first, "b": second}))
     view = read_table(
         request.query_params.multi_items(),
         kept=("a", "b"),
         filters=("change", "text"),
-        columns=("task", *_COMPARED),
+        columns=("task", *_COLUMNS),
         usual_sort="change",
         down=("a", "b", "difference"),
+        sortable=("task", *_SORTED),
     )
     if not file and (shorter := view.shorter(request.query_params.multi_items())) is not None:
         return redirect(f"/ui/compare?{shorter}")
-
-    def chosen(tasks: Sequence[TaskChange]) -> Sequence[TaskChange]:
-        wanted = text.strip().casefold()
-        if wanted:
-            tasks = [each for each in tasks if wanted in each.task.casefold()]
-        return _in_order(view, tasks)
-
-    if a and b and file:
-        compared = await compare(context.service, a, b)
-        tasks = [each for each in compared.comparison.tasks if change in ("", each.change)]
-        rows = await run_in_thread(lambda: list(map(_compared_row, chosen(tasks))))
-        return await file_response(
-            "compared",
-            list_pages.file_format(file),
-            in_one(rows),
-            view.file_columns(_COMPARED_FILE, "task"),
-        )
-    names = await dashboard.newest_batches(context.service)
-    comparison = None
+    shown: dict[str, Any] = {"comparison": None}
     if a and b:
-        comparison = await comparison_page(
-            context.service,
-            a,
-            b,
-            changes=[change] if change else (),
-            ordered=chosen,
-            after=after or None,
-            limit=_TASKS,
-        )
+        compared = await compare(service, a, b)
+        reach = compared.rewards.bounds and compared.rewards.bounds[1] - compared.rewards.bounds[0]
+        tasks = await run_in_thread(_in_view, view, compared.comparison.tasks, change, text, reach)
+        if file:
+            rows = await run_in_thread(lambda: list(map(_compared_row, tasks)))
+            file_format = list_pages.file_format(file)
+            columns = view.file_columns(_FILE, "task")
+            return await file_response("compared", file_format, in_one(rows), columns)
+        shown = await _shown(service, (a, b), compared, tasks, page, reach)
+        shown["quick"] = _quick(view, shown["comparison"].counts, shown["several"], change)
     return await context.page(
         "compare/page.html",
         request,
@@ -109,44 +113,95 @@ async def _compare(
         a=a,
         b=b,
         ticked=len(run),
-        names=names,
-        comparison=comparison,
-        drawn=comparison and difference(comparison["difference"], comparison["difference_ci"]),
+        names=await dashboard.newest_batches(service),
         changes=CHANGES,
-        quick=_quick(view, comparison["counts"], change) if comparison else (),
         view=view,
-        labels=_COMPARED,
-        after=after,
+        labels=_COLUMNS,
+        sorted=_SORTED,
+        short_query=list_pages.short_query,
         files=list(list_pages.FILES),
         address=context.address(request),
         live="",
+        **shown,
     )
 
 
-def _quick(view: TableView, counts: Mapping[str, int], change: str) -> list[QuickFilter]:
+async def _shown(
+    service: Service,
+    names: tuple[str, str],
+    compared: ComparedBatches,
+    tasks: Sequence[TaskChange],
+    number: int,
+    reach: float | None,
+) -> dict[str, Any]:
+    """Return what a page shows of two batches, and of the tasks of its view."""
+    comparison, rewards = compared.comparison, compared.rewards
+    begin = (number - 1) * dashboard.TASKS
+    on_page = tasks[begin : begin + dashboard.TASKS]
+    sides = []
+    for name, side in zip(names, ("a", "b"), strict=True):
+        totals = [total for each in on_page if (total := getattr(each, side)) is not None]
+        rows = await dashboard.task_rows(service, name, totals)
+        drawn = (task_charts.strip(row, rewards) for row in rows)
+        cells = {each.total.task: each.cells for each in drawn}
+        sides.append((name, await batches.summary(service, name), cells))
+    interval = comparison.difference_ci
+    return {
+        "comparison": comparison,
+        "without_task": compared.without_task,
+        "needed": tasks_needed(comparison),
+        "drawn": difference(comparison.difference, interval),
+        "several": sum(not by_one_repeat(each, reach) for each in _changed(comparison.tasks)),
+        "sides": sides,
+        "span": task_charts.span_of(rewards),
+        "bounded": rewards.bounds is not None,
+        "page": dashboard.NumberedPage(
+            items=[(each, by_one_repeat(each, reach), _pair(each, rewards)) for each in on_page],
+            number=number,
+            size=dashboard.TASKS,
+            total=len(tasks),
+        ),
+    }
+
+
+def _quick(
+    view: TableView, counts: Mapping[str, int], several: int, change: str
+) -> list[QuickFilter]:
     """Return a filter for each change that a task has, with the number of such tasks."""
+    found = [(name, badge.label, counts[name]) for name, badge in CHANGES.items()]
+    found.append((_SEVERAL, "by more than one repeat", several))
     return [
         QuickFilter("all", sum(counts.values()), view.query(change=None), not change),
         *(
-            QuickFilter(badge.label, counts[name], view.query(change=name), change == name)
-            for name, badge in CHANGES.items()
-            if counts[name]
+            QuickFilter(label, count, view.query(change=name), change == name)
+            for name, label, count in found
+            if count
         ),
     ]
 
 
-_COMPARED = {"change": "Change", "a": "A", "b": "B", "difference": "Difference"}  # columns
-_COMPARED_FILE = {
-    "task": ("task",), "change": ("change",), "difference": ("difference",),
-    "a": ("score_a", "measured_a", "repeats_a"), "b": ("score_b", "measured_b", "repeats_b"),
-}  # fmt: skip
+def _changed(tasks: Iterable[TaskChange]) -> Iterator[TaskChange]:
+    return (each for each in tasks if each.change in (ChangeKind.BROKEN, ChangeKind.FIXED))
 
 
-def _in_order(view: TableView, tasks: Sequence[TaskChange]) -> Sequence[TaskChange]:
-    """Sort compared tasks; alike ones stay by their change and name."""
+def _in_view(
+    view: TableView, tasks: Sequence[TaskChange], change: str, text: str, reach: float | None
+) -> Sequence[TaskChange]:
+    """Return the tasks of a view in its order; alike ones stay by their change and name."""
+    wanted = text.strip().casefold()
+    if change == _SEVERAL:
+        tasks = [each for each in _changed(tasks) if not by_one_repeat(each, reach)]
+    elif change:
+        tasks = [each for each in tasks if each.change == change]
+    if wanted:
+        tasks = [each for each in tasks if wanted in each.task.casefold()]
     match view.sort:
-        case "change":
-            return tasks[::-1] if view.descending else tasks
+        case "change":  # those of the same change by how much
+            places = {kind: place for place, kind in enumerate(ChangeKind)}
+            ordered = sorted(
+                tasks, key=lambda each: (places[each.change], -abs(each.difference or 0.0))
+            )
+            return ordered[::-1] if view.descending else ordered
         case "task":
             return view.ordered(tasks, lambda each: by_name(each.task))
         case "difference":
@@ -168,6 +223,16 @@ def _compared_row(task: TaskChange) -> dict[str, Any]:
         row[f"measured_{side}"] = 0 if total is None else total.measured
         row[f"repeats_{side}"] = 0 if total is None else total.repeats
     return row
+
+
+def _pair(task: TaskChange, rewards: RewardSpan) -> tuple[float | None, float | None]:
+    """Return the places of both scores on the scale of the rewards, in percent; None if unknown."""
+    low, high = task_charts.span_of(rewards)
+    before, after = (
+        None if score is None else round(100 * (score - low) / (high - low or 1.0), 2)
+        for score in (_score(task.a), _score(task.b))
+    )
+    return before, after
 
 
 # --- a difference, drawn ------------------------------------------------------------------------

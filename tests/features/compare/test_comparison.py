@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,9 +11,15 @@ import pytest
 from sqlalchemy import Connection
 
 from classifier.batches import Entry
+from classifier.groups import BatchComparison, TaskTotal, compare_batches
 from proxy.control.queries import Service as ControlService
 from proxy.features.compare import comparison, store
-from proxy.features.compare.comparison import Comparisons, older_first
+from proxy.features.compare.comparison import (
+    Comparisons,
+    by_one_repeat,
+    older_first,
+    tasks_needed,
+)
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DEAD, DOWN, play
@@ -130,3 +137,45 @@ async def test_of_two_batches_the_older_comes_first(
     assert await older_first(control, "second", "first") == ("first", "second")
     with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
         await older_first(control, "first", "nobody")
+
+
+def totals(scores: Sequence[float], *, measured: int = 2) -> list[TaskTotal]:
+    return [TaskTotal(f"t{n}", 2, measured, score) for n, score in enumerate(scores)]
+
+
+def compared_scores(first: Sequence[float], second: Sequence[float]) -> BatchComparison:
+    return compare_batches(totals(first), totals(second))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "measured", "reach", "alone"),
+    [
+        (1.0, 0.5, 2, 1.0, True),
+        (1.0, 0.0, 2, 1.0, False),
+        (1.0, 0.0, 1, 1.0, True),
+        (1.0, 0.5, 2, None, False),  # nobody knows what one repeat can do
+        (1.0, 2.0, 2, 10.0, True),
+        (0.5, 0.5, 2, 1.0, True),
+    ],
+)
+def test_a_difference_that_one_repeat_could_make_is_told(
+    before: float, after: float, measured: int, reach: float | None, alone: bool
+) -> None:
+    made = compare_batches(totals([before]), totals([after], measured=measured))
+    assert by_one_repeat(made.tasks[0], reach) is alone
+
+
+def test_tasks_needed_grow_with_the_square_of_the_interval() -> None:
+    made = compared_scores([0.5] * 23, [0.5] * 23)
+    alike = replace(made, difference=0.130, difference_ci=(-0.132, 0.393))
+    assert tasks_needed(alike) == 94
+    needed = tasks_needed(replace(alike, difference=0.065))
+    assert needed is not None
+    assert needed == pytest.approx(4 * 94, rel=0.01)
+    for known in (
+        made,  # no difference
+        replace(alike, difference_ci=(0.01, 0.25)),  # shown already
+        replace(alike, difference=1e-300),
+        replace(alike, difference_ci=None),
+    ):
+        assert tasks_needed(known) is None

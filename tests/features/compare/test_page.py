@@ -37,8 +37,9 @@ def test_two_ticked_batches_are_compared_the_older_first(service: Service) -> No
     assert answer.status_code == 303
     assert answer.headers["location"] == "/ui/compare?a=x%2Ffirst&b=second"
     told = words(page(service, answer.headers["location"]))
-    assert "No difference is shown: +1.000, between" in told
-    assert "0.000 to 1.000 over the 1 task that both measured" in told
+    assert "No difference is shown." in told
+    assert "+1.000 over the 1 task that both measured; with 95 % confidence between" in told
+    assert "both measured 0.000 → 1.000" in told
     assert "1 batch ticked: tick two" in words(page(service, "/ui/compare?run=second"))
 
 
@@ -57,10 +58,10 @@ def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Servic
     html = page(service, "/ui/compare", a="last", b="tonight")
     said = words(html)
     assert "over the 3 tasks that both measured" in said
-    assert "down lower 1.000 0.000 -1.000" in said
-    assert "up higher 0.000 1.000 +1.000" in said
-    assert "fake not measured in B 1.000 not measured –" in said
-    assert "same unchanged 1.000 1.000 0" in said
+    assert "down lower -1.000 1.000 0.000" in said
+    assert "up higher +1.000 0.000 1.000" in said
+    assert "fake not measured in B not known 1.000 not measured" in said
+    assert "same unchanged 0 1.000 1.000" in said
     assert "A last 0.750" in said
     assert "B tonight 0.667" in said
     assert 'href="/ui/rollouts/now-fake"' in html
@@ -92,7 +93,7 @@ def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service
         ("?a=last&b=tonight&change=unchanged&sort=task#tasks", "text A"),
     ]
     heads = re.findall(r'<th scope="col"([^>]*)><a href="[^"]+">([^<]+)</a>', html)
-    assert [label for _, label in heads] == ["Task", "Change", "A", "B", "Difference"]
+    assert [label for _, label in heads] == ["Task", "Change", "Difference", "A", "B"]
     assert [label for attributes, label in heads if "aria-sort" in attributes] == ["Task"]
     link = re.search(
         r'<a href="\?([^"]+)" download>CSV</a>', page(service, COMPARE, **both, text="a")
@@ -100,8 +101,8 @@ def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service
     assert link is not None
     rows = list(csv.reader(io.StringIO(service.http.get(f"{COMPARE}?{unescape(link[1])}").text)))
     assert [row[0] for row in rows[1:]] == order(text="a")
-    assert rows[0][:5] == ["task", "change", "score_a", "measured_a", "repeats_a"]
-    assert rows[1] == ["fake", "not measured in B", "1.0", "1", "1", "", "0", "1", ""]
+    assert rows[0][:6] == ["task", "change", "difference", "score_a", "measured_a", "repeats_a"]
+    assert rows[1] == ["fake", "not measured in B", "", "1.0", "1", "1", "", "0", "1"]
     file = service.http.get(COMPARE, params={**both, "file": "jsonl"}).text.splitlines()
     told = {task["task"]: task["change"] for task in map(json.loads, file)}
     assert told == {"up": "higher", "down": "lower", "same": "unchanged",
@@ -113,15 +114,37 @@ def test_an_interval_without_zero_is_called_a_difference(service: Service) -> No
     for n in range(4):
         play(service, f"a{n}", batch="a", task=f"t{n}", reward=1.0)
         play(service, f"b{n}", batch="b", task=f"t{n}", reward=0.0)
-    assert "B scores lower than A: -1.000" in words(page(service, "/ui/compare", a="a", b="b"))
+    said = words(page(service, "/ui/compare", a="a", b="b"))
+    assert "B scores lower than A. -1.000 over the 4 tasks" in said
+    assert "from chance takes" not in said
+
+
+def test_tasks_are_drawn_with_their_repeats_and_what_one_of_them_did_is_said(
+    service: Service,
+) -> None:
+    for task, before, after in (("one", (1, 0), (1, 1)), ("all", (0, 0), (1, 1))):
+        for batch, rewards in (("a", before), ("b", after)):
+            for n, reward in enumerate(rewards):
+                name = f"{batch}-{task}-{n}"
+                play(service, name, batch=batch, task=task, repeat=n, reward=float(reward))
+    html = page(service, "/ui/compare", a="a", b="b")
+    rows = dict(re.findall(r'<tr data-key="task (\w+)">(.*?)</tr>', html, re.DOTALL))
+    assert list(rows) == ["all", "one"], "the greatest difference first"
+    assert {task: 'class="tag"' in row for task, row in rows.items()} == {"all": False, "one": True}
+    assert all(row.count('class="cell"') == 4 for row in rows.values())
+    ends = re.findall(r'<line class="m-fixed" x1="([\d.]+)%" x2="([\d.]+)%"', html)
+    assert ends == [("0.0", "100.0"), ("50.0", "100.0")]
+    several = page(service, "/ui/compare", a="a", b="b", change="several")
+    assert re.findall(r'<tr data-key="task (\w+)">', several) == ["all"]
+    assert "by more than one repeat 1" in words(html)
 
 
 def test_what_cannot_be_compared_is_said(service: Service) -> None:
     play(service, "r1", batch="one")
     play(service, "r2", batch="two")
     said = words(page(service, "/ui/compare", a="one", b="two"))
-    assert "No task was measured in both: nothing to compare." in said
-    assert "2 rollouts name none" in said
+    assert "No task was measured in both." in said
+    assert "2 rollouts name no task" in said
     page(service, "/ui/compare", status=404, a="one", b="nobody")
     page(service, "/ui/compare", status=422, a="one", b="two", change="worse")
 
@@ -137,7 +160,7 @@ def test_its_words_are_in_the_glossary(service: Service) -> None:
     play(service, "won", reward=1.0, task="t", repeat=0)
     play(service, "dead", DEAD, task="u")
     at = f"{COMPARE}?a=b&b=b"
-    assert asked_about(service, at) >= {"score", "measured", "coverage"}
+    assert asked_about(service, at) >= {"score", "measured"}
     assert headed_words(service, at) >= {"score", "measured"}
 
 

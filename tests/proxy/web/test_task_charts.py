@@ -112,9 +112,9 @@ def test_each_task_is_a_cell_of_the_map_and_each_line_leads_to_its_page(tasks: i
     assert drawn is not None
     cells = {level: dashes(path, drawn.pitch) for level, path in drawn.paths}
     each = -(-tasks // task_charts._CELLS)  # tasks in a cell
-    assert sum(cells.values()) == -(-tasks // each)
+    assert cells.pop(0) == -(-tasks // each)
     if each == 1:
-        assert cells == {n: len(every[n::5]) for n in range(min(tasks, 5))}
+        assert cells == {n: len(every[n::5]) for n in range(1, min(tasks, 5))}
     in_line = drawn.width // drawn.pitch * each
     assert [line.page for line in drawn.lines] == [1 + n // 100 for n in range(0, tasks, in_line)]
     counted = [line.label.rpartition(": ")[2].split()[0] for line in drawn.lines]
