@@ -12,7 +12,7 @@ from fastapi import Query, Request, Response
 from classifier.figures import FIGURES
 from proxy.api.lists import file_response, in_one
 from proxy.control import dashboard, reports
-from proxy.control.batches import unscored_groups
+from proxy.control.batches import by_name, unscored_groups
 from proxy.control.dashboard import (
     BatchKind,
     BatchOrder,
@@ -45,7 +45,16 @@ from proxy.web.tables import QuickFilter, TableView, read_table
 # --- pages -------------------------------------------------------------------------------------
 
 
-_COST_TABLES = ("model", "role", "upstream")
+_COST_BY = ("model", "role", "upstream")
+_COST_COLUMNS = {
+    "cost": "Cost", "share": "Share", "unpriced": "Unpriced", "calls": "Calls", "failed": "Failed",
+    "input": "Input", "output": "Output", "time": "Time",
+}  # fmt: skip
+# What a column is sorted by, and what it is in a file.
+_COST_VALUES = {
+    "cost": "cost_usd", "calls": "calls", "failed": "failures", "input": "input_tokens",
+    "output": "output_tokens", "time": "seconds",
+}  # fmt: skip
 _TASK_COLUMNS = {
     "score": "Score", "measured": "Measured", "repeats": "Repeats and attempts",
     "gaps": "Gaps", "bounds": "Least – most", "spread": "Spread",
@@ -215,6 +224,12 @@ async def _batch(
         if file:
             return await _tasks_file(context, batch, tasks, file)
         if (shorter := tasks.shorter(items)) is not None:
+            return redirect(f"{path_of('batches', batch)}?{shorter}")
+    if chosen.name == "cost":
+        items = request.query_params.multi_items()
+        if file:
+            return await _cost_file(context, batch, items, file)
+        if (shorter := _cost_view(items)[1].shorter(items)) is not None:
             return redirect(f"{path_of('batches', batch)}?{shorter}")
     if chosen.name == "rollouts":
         items = request.query_params.multi_items()
@@ -410,11 +425,78 @@ async def _tasks_file(context: PageContext, batch: str, view: TableView, ending:
     return await file_response("tasks", file_format, in_one(rows), columns)
 
 
+def _cost_view(items: Sequence[tuple[str, str]]) -> tuple[str, TableView]:
+    """Return the view of a table of costs, and what it is by."""
+    by = list_pages.last(items, "by") or _COST_BY[0]
+    if by not in _COST_BY:
+        raise Refusal(422, "invalid", f"by: {by!r} is none of {', '.join(_COST_BY)}")
+    view = read_table(
+        items,
+        kept=("tab", "by"),
+        filters=("text",),
+        columns=("name", *_COST_COLUMNS),
+        usual_sort="cost",
+        down=tuple(_COST_COLUMNS),
+        sortable=("name", "unpriced", *_COST_VALUES),
+    )
+    return by, view
+
+
+def _unpriced(item: Mapping[str, Any]) -> int:
+    """Return how many calls have no known cost, of those that used tokens."""
+    return cast("int", item["billable_calls"] - item["cost_known_calls"])
+
+
+def _costs(view: TableView, by: str, items: Sequence[Mapping[str, Any]]) -> Sequence[Any]:
+    """Return the rows of a table of costs; one without a name comes last by name."""
+    wanted = next(iter(view.values("text")), "").strip().casefold()
+    if wanted:
+        items = [each for each in items if wanted in (each[by] or "").casefold()]
+    if view.sort == "name":
+        return view.ordered(items, lambda each: each[by] and by_name(each[by]))
+    if view.sort == "unpriced":
+        return view.ordered(items, _unpriced)
+    return view.ordered(items, lambda each: each[_COST_VALUES[view.sort]])
+
+
 async def _cost(tab: OpenTab) -> dict[str, Any]:
+    by, view = _cost_view(tab.request.query_params.multi_items())
+    tables = await reports.usage_tables(tab.context.service, tab.batch, _COST_BY)
     return {
-        "tables": await reports.usage_tables(tab.context.service, tab.batch, _COST_TABLES),
+        "by": by,
+        "whole": tables[by]["sum"],
+        "shown": _costs(view, by, tables[by]["items"]),
+        "unpriced": _unpriced,
+        "values": _COST_VALUES,
+        "view": view,
+        "labels": _COST_COLUMNS,
+        "short_query": list_pages.short_query,
+        "files": list(list_pages.FILES),
+        "quick": [
+            QuickFilter(
+                f"By {name}",
+                len(tables[name]["items"]),
+                view.query(by=None if name == _COST_BY[0] else name),
+                name == by,
+            )
+            for name in _COST_BY
+        ],
         "panels": await tab.context.shown(PanelPlace.BATCH_COST, tab.batch),
     }
+
+
+async def _cost_file(
+    context: PageContext, batch: str, items: Sequence[tuple[str, str]], ending: str
+) -> Response:
+    file_format = list_pages.file_format(ending)
+    by, view = _cost_view(items)
+    rows = (await reports.usage_tables(context.service, batch, [by]))[by]["items"]
+    of: Mapping[str, Sequence[str]] = {
+        **{name: (value,) for name, value in _COST_VALUES.items()},
+        "name": (by,), "share": (), "unpriced": ("billable_calls", "cost_known_calls"),
+    }  # fmt: skip
+    shown = list(_costs(view, by, rows))
+    return await file_response("costs", file_format, in_one(shown), view.file_columns(of, "name"))
 
 
 def _cost_words(summary: Mapping[str, Any]) -> str | None:

@@ -292,13 +292,43 @@ def test_costs_say_how_many_calls_have_no_price(service: Service) -> None:
     said = words(page(service, "/ui/batches/b", tab="cost"))
     usage = service.get("/batches/b/usage", by="model")
     cost = f"at least ${usage['sum']['cost_usd']:.4f}"
-    assert f"{cost} 1 of 2 calls without a known price" in said
+    assert f"{cost.capitalize()} for 2 calls. 1 of 2 calls without a known price" in said
     assert "paid tools" not in said.partition("By model")[0]
-    assert re.search(r"nobody-knows – 1 of 1 1 0 ", said)
+    assert re.search(r"nobody-knows not priced 1 of 1 1 0 ", said)
     play(service, "priority", answers.chat(service_tier="priority"))
     said = words(page(service, "/ui/batches/b", tab="cost"))
-    assert f"{cost} 2 of 3 calls without a known price 1 call had a non-standard tier" in said
-    assert re.search(r"By role .* agent .* By upstream .* openai ", said)
+    assert "2 of 3 calls without a known price · 1 call had a non-standard tier" in said
+    assert "By model 2 By role 1 By upstream 1" in said
+    for by, only in (("role", "agent"), ("upstream", "openai")):
+        html = page(service, "/ui/batches/b", tab="cost", by=by)
+        assert re.findall(rf'data-key="{by} ([^"]+)"', html) == [only]
+    page(service, "/ui/batches/b", status=422, tab="cost", by="batch")
+
+
+def test_costs_are_sorted_found_and_exported_as_they_are_shown(service: Service) -> None:
+    play(service, "dear", answers.chat("gpt-4o"), batch="b")
+    for n in range(2):
+        play(service, f"cheap-{n}", batch="b")
+    play(service, "unknown", answers.chat("nobody-knows"), batch="b")
+
+    def models(**query: str) -> list[str]:
+        html = page(service, "/ui/batches/b", tab="cost", **query)
+        return re.findall(r'data-key="model ([^"]+)"', html)
+
+    names = models(sort="name")
+    assert names == sorted(names)
+    assert models() == models(sort="cost")
+    assert models()[-1] == models(sort="cost", order="asc")[-1] == "nobody-knows", "unknown last"
+    assert models(sort="unpriced")[0] == "nobody-knows"
+    assert models(sort="calls")[0] == "gpt-5"
+    assert models(text="NOBODY") == ["nobody-knows"]
+    html = page(service, "/ui/batches/b", tab="cost", sort="calls", columns="cost,calls")
+    link = re.search(r'<a href="([^"]+)" download>CSV', html)
+    assert link is not None
+    file = service.http.get("/ui/batches/b" + unescape(link[1])).text.splitlines()
+    assert file[0] == "model,cost_usd,calls"
+    assert [line.partition(",")[0] for line in file[1:]] == models(sort="calls")
+    page(service, "/ui/batches/b", status=422, tab="cost", sort="share")
 
 
 def told_by(command: str) -> list[str]:
