@@ -15,15 +15,21 @@ _CLOSE = 0.6  # difflib's ratio for names that are close
 
 def nearest(word: str, known: Collection[str]) -> str | None:
     """Return the known name that a misspelt word is closest to; None if none is close."""
-    return _nearest(word, tuple(known))
+    return next(iter(_nearest(word, tuple(known), 1)), None)
+
+
+def nearest_ones(word: str, known: Collection[str]) -> Sequence[str]:
+    """Return up to three known names that a misspelt word is close to, the closest first."""
+    return _nearest(word, tuple(known), 3)
 
 
 @lru_cache(maxsize=64)  # one mistake is made in thousands of registrations
-def _nearest(word: str, known: tuple[str, ...]) -> str | None:
+def _nearest(word: str, known: tuple[str, ...], most: int) -> tuple[str, ...]:
     from difflib import get_close_matches  # noqa: PLC0415  for mistakes alone
 
-    close = get_close_matches(word.casefold(), [name.casefold() for name in known], 1, _CLOSE)
-    return next((name for name in known if close and name.casefold() == close[0]), None)
+    written = {name.casefold(): name for name in reversed(known)}
+    close = get_close_matches(word.casefold(), written, most, _CLOSE)
+    return tuple(written[name] for name in close)
 
 
 def one_slip(word: str, name: str) -> bool:

@@ -17,11 +17,14 @@ from proxy.control.queries import (
     decode_cursor,
     encode_cursor,
     invalid_cursor,
+    run_in_thread,
 )
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import batch_counts, listing
+from proxy.store.batches import newest
 from proxy.store.listing import FLAGS, Facts, Position, RolloutQuery, grouped
+from truezero.mistakes import nearest_ones
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
@@ -358,3 +361,22 @@ async def search(service: Service, text: str) -> list[SearchMatch]:
         *(SearchMatch("rollout", name) for name in dict.fromkeys([*[text] * exact, *rollouts])),
     ]
     return sorted(matches, key=lambda each: search_rank(each.kind, each.name, text))
+
+
+_NEWEST = 1_000  # batches among which a misspelt one is looked for
+
+
+async def near_names(service: Service, kind: str, name: str) -> Sequence[str]:
+    """Return names of batches or rollouts close to one that does not exist, the closest first.
+
+    Arguments:
+        kind: ``batches`` or ``rollouts``, of which those that begin alike are looked at.
+    """
+    if kind == "batches":
+        rows = await service.read(newest, limit=_NEWEST)
+        return await run_in_thread(nearest_ones, name, [row["batch"] for row in rows])
+    for share in (0.9, 0.7, 0.5, 0.3):
+        begin = name[: int(len(name) * share)]
+        if begin and (found := await service.read(listing.find_rollouts, begin, limit=_NEWEST)):
+            return await run_in_thread(nearest_ones, name, found)
+    return []

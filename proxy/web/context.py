@@ -16,7 +16,8 @@ from pydantic import BeforeValidator
 from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.problems import Address, of_app
-from proxy.control.queries import Service, run_in_thread
+from proxy.control.listing import near_names
+from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, panels, render
 from proxy.web.compression import compress
@@ -183,7 +184,15 @@ async def _problem(
     pages: PageContext | None = getattr(request.app.state, "pages", None)
     if pages is None or not pages.auth.authorized(dict(request.scope)):
         return await problem(status, detail, incident)
-    named = {"status": status, "code": status, "detail": detail, "incident": incident}
+    _, _, kind, name, *_ = [*request.url.path.split("/", 3), "", ""]
+    near: Sequence[str] = ()
+    if status == 404 and kind in ("batches", "rollouts") and name:
+        near = await near_names(pages.service, kind, name)
+        detail = detail.partition("; did you mean")[0]
+    named = {
+        "status": status, "code": status, "detail": detail, "incident": incident,
+        "near": [(each, path_of(kind, each)) for each in near],
+    }  # fmt: skip
     return await pages.page("problem.html", request, "problem", **named)
 
 

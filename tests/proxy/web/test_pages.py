@@ -537,3 +537,20 @@ def test_signing_in_never_leads_to_another_origin(guarded: Service, elsewhere: s
 def test_without_a_token_there_is_nothing_to_sign_in_to(service: Service) -> None:
     assert service.http.get("/ui/sign-in?next=/ui/rollouts").headers["location"] == "/ui/rollouts"
     assert "Sign out" not in page(service, "/")
+
+
+def test_a_wrong_name_gets_the_near_ones(service: Service) -> None:
+    for name in ("nightly/t-1", "nightly/t-2", "other"):
+        play(service, name, batch="nightly-7")
+    for path, near in (
+        ("/ui/batches/nigthly-7", ["/ui/batches/nightly-7"]),
+        (
+            "/ui/rollouts/nightly%2Ft-3",
+            ["/ui/rollouts/nightly%2Ft-2", "/ui/rollouts/nightly%2Ft-1"],
+        ),
+        ("/ui/rollouts/xyzzy", []),
+        ("/ui/nowhere", []),
+    ):
+        html = page(service, path, 404).partition("<main")[2].partition("</main>")[0]
+        assert re.findall(r'href="(/ui/[^"]+)"', html) == [*near, "/ui/find"], path
+        assert "did you mean" not in html
