@@ -51,11 +51,12 @@ class BatchState(CountedBatch):
     """A batch as it stands, with the first rollouts to run again.
 
     ``answering`` counts its rollouts by the models that answered them, ``score_key`` is the key of
-    its score as it was registered.
+    its score as it was registered, ``tasks`` how many tasks they name.
     """
 
     retry: Sequence[dict[str, Any]]
     score_key: str | None
+    tasks: int
     answering: Answering
 
     def to_dict(self, batch: str, outdated: int, as_of: float) -> dict[str, Any]:
@@ -126,7 +127,7 @@ async def check(service: Service, batch: str) -> dict[str, Any]:
 
 
 async def overview(service: Service, batch: str) -> dict[str, Any]:
-    """Return `summary`, `check` and `reruns` (`RerunCounts`) of one state of a batch.
+    """Return `summary`, `check`, `reruns` (`RerunCounts`) and `named_tasks` of one state.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
@@ -136,6 +137,7 @@ async def overview(service: Service, batch: str) -> dict[str, Any]:
         "summary": state.to_dict(batch, await service.read(outdated, batch), as_of),
         "check": state.check_to_dict(batch),
         "reruns": RerunCounts.of(state.counts, service.policy),
+        "named_tasks": state.tasks,
     }
 
 
@@ -291,6 +293,7 @@ def _read(service: Service, batch: str) -> BatchState:
         retry=summed.retry,
         rewards=rewards.span,
         score_key=rewards.score_key,
+        tasks=summed.tasks,
         answering=answering_models((each.servings, each.rollouts) for each in summed.served),
     )
 

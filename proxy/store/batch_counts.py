@@ -80,7 +80,8 @@ class SummedBatch(NamedTuple):
     """A batch as it is summed up, in one snapshot.
 
     ``named`` and ``retry`` have the first of what a summary names; how many there are is in
-    ``counts``. All of it is the same as long as the batch has the same version.
+    ``counts``; ``tasks`` is how many tasks its rollouts name. All of it is the same as long as the
+    batch has the same version.
     """
 
     counts: Counts
@@ -88,6 +89,7 @@ class SummedBatch(NamedTuple):
     retry: Sequence[dict[str, Any]]
     shapes: Shapes
     served: Sequence[ServedAlike]
+    tasks: int
 
 
 def sum_up(connection: Connection, batch: str) -> SummedBatch | None:
@@ -102,7 +104,8 @@ def sum_up(connection: Connection, batch: str) -> SummedBatch | None:
     read = _read(connection, batch)
     shapes = _shapes(connection, batch, read)
     counts = totals_of([*read.alike.values(), *read.waiting], read.others, score=shapes.score)
-    if lacking := _never_started(connection, batch):
+    named, lacking = _tasks_planned(connection, batch)
+    if lacking:
         counts[NEVER_STARTED] = lacking
     wanted = _Wanted(read)
     for at, name, kind in _first(connection, batch, wanted, read.singly):
@@ -116,6 +119,7 @@ def sum_up(connection: Connection, batch: str) -> SummedBatch | None:
         retry=_retry(connection, [note.rollout_id for note in first[NoteKind.RETRY]]),
         shapes=shapes.tasks,
         served=wanted.served(),
+        tasks=named,
     )
 
 
@@ -610,12 +614,13 @@ def _planned(batch: str) -> Select[Any]:
     return query.group_by(rollouts.c.task)
 
 
-def _never_started(connection: Connection, batch: str) -> int:
-    """Count the repeats that tasks were registered for and do not have."""
+def _tasks_planned(connection: Connection, batch: str) -> tuple[int, int]:
+    """Count a batch's tasks, and the repeats that they were registered for and do not have."""
     tasks = _planned(batch).subquery()
     lacking = tasks.c.wanted - tasks.c.begun
-    query = select(func.sum(lacking)).where(lacking > 0)
-    return int(connection.scalar(query) or 0)
+    query = select(func.count(), func.sum(case((lacking > 0, lacking)))).select_from(tasks)
+    named, missing = connection.execute(query).one()
+    return named, int(missing or 0)
 
 
 def _without_task(connection: Connection, batch: str, read: _CountedBatch) -> Select[Any]:

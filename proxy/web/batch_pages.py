@@ -25,15 +25,14 @@ from proxy.control.dashboard import (
 )
 from proxy.control.health import batch_episodes
 from proxy.control.listing import view_totals
-from proxy.control.queries import path_of, run_in_thread
+from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import badges, charts, format, list_pages, overview, task_charts
-from proxy.web.batch_tabs import BatchTab, OpenTab
+from proxy.web.batch_tabs import BatchTab, Items, OpenTab
 from proxy.web.context import (
     Context,
     Name,
     Number,
-    PageContext,
     Text,
     page_router,
     redirect,
@@ -95,7 +94,7 @@ _BATCH_FILE = {
 }  # fmt: skip
 
 
-def _batches_view(items: Sequence[tuple[str, str]]) -> TableView:
+def _batches_view(items: Items) -> TableView:
     return read_table(
         items,
         kept=(),
@@ -218,26 +217,11 @@ async def _batch(
     chosen = next((each for each in tabs if each.name == (tab or implied)), None)
     if chosen is None:
         raise Refusal(422, "invalid", "invalid query parameter")
-    if chosen.name == "tasks":
-        items = request.query_params.multi_items()
-        tasks = _tasks_view(items)
-        if file:
-            return await _tasks_file(context, batch, tasks, file)
-        if (shorter := tasks.shorter(items)) is not None:
-            return redirect(f"{path_of('batches', batch)}?{shorter}")
-    if chosen.name == "cost":
-        items = request.query_params.multi_items()
-        if file:
-            return await _cost_file(context, batch, items, file)
-        if (shorter := _cost_view(items)[1].shorter(items)) is not None:
-            return redirect(f"{path_of('batches', batch)}?{shorter}")
-    if chosen.name == "rollouts":
-        items = request.query_params.multi_items()
-        rollouts = list_pages.read_view(items, batch=batch)
-        if file:
-            return await list_pages.rollouts_file(context.service, _lists(rollouts, batch), file)
-        if (shorter := list_pages.shorter_query(rollouts, items)) is not None:
-            return redirect(f"{path_of('batches', batch)}?{shorter}")
+    items = request.query_params.multi_items()
+    if file and chosen.file is not None:
+        return await chosen.file(context.service, items, batch, file)
+    if chosen.shorter is not None and (shorter := chosen.shorter(items, batch)) is not None:
+        return redirect(f"{path_of('batches', batch)}?{shorter}")
     facts = await dashboard.batch_detail(context.service, batch)
     return await context.page(
         chosen.template,
@@ -262,7 +246,6 @@ async def _overview(tab: OpenTab) -> dict[str, Any]:
     groups = await unscored_groups(service, batch) if summary["scored"] < summary["total"] else ()
     kinds = tab.facts["reruns"].kinds
     rows = overview.todo(summary, groups, kinds, batch=batch, request=tab.request, tabs=tab.tabs)
-    compared = next((each.path for each in tab.context.batch_actions), None)
     return {
         "episodes": await batch_episodes(service, batch) if unmeasured else [],
         "chart": timeline and charts.failures(timeline.points, timeline.step_s),
@@ -271,15 +254,13 @@ async def _overview(tab: OpenTab) -> dict[str, Any]:
         "todo_repeats": sum(row.repeats for row in rows),
         "objections": overview.objections(summary),
         "squares": overview.squares(summary),
-        "before": await dashboard.batch_before(service, batch),
-        "compared": compared,
         "panels": await tab.context.shown(PanelPlace.BATCH_CHECK, batch),
     }
 
 
 async def _rollouts(tab: OpenTab) -> dict[str, Any]:
     """Return the lists of a batch's rollouts: as asked for, else those not measured first."""
-    view = list_pages.read_view(tab.request.query_params.multi_items(), batch=tab.batch)
+    view = list_pages.read_view(tab.items, batch=tab.batch)
     lists, service = _lists(view, tab.batch), tab.context.service
     titles = ["Rollouts"] if len(lists) == 1 else [title for title, _ in _APART]
     return {
@@ -301,6 +282,15 @@ async def _rollouts(tab: OpenTab) -> dict[str, Any]:
         "written": [name for name in list_pages.WRITTEN if name != "batch"],
         **list_pages.table_values(),
     }
+
+
+async def _rollouts_file(service: Service, items: Items, batch: str, ending: str) -> Response:
+    lists = _lists(list_pages.read_view(items, batch=batch), batch)
+    return await list_pages.rollouts_file(service, lists, ending)
+
+
+def _shorter_rollouts(items: Items, batch: str) -> str | None:
+    return list_pages.shorter_query(list_pages.read_view(items, batch=batch), items)
 
 
 def _quick_rollouts(view: RolloutsView, summary: Mapping[str, Any]) -> list[QuickFilter]:
@@ -330,7 +320,7 @@ def _lists(view: RolloutsView, batch: str) -> list[RolloutsView]:
     return [replace(view, form=list_pages.read_form(filters, batch=batch)) for _, filters in _APART]
 
 
-def _tasks_view(items: Sequence[tuple[str, str]]) -> TableView:
+def _tasks_view(items: Items) -> TableView:
     return read_table(
         items,
         kept=("tab",),
@@ -372,7 +362,7 @@ def _written_range(scores: ScoreRange) -> str:
 
 
 async def _tasks(tab: OpenTab) -> dict[str, Any]:
-    view = _tasks_view(tab.request.query_params.multi_items())
+    view = _tasks_view(tab.items)
     query = _tasks_query(view)
     page = await dashboard.task_page(tab.context.service, tab.batch, tab.number, query)
     span = task_charts.span_of(page.rewards)
@@ -417,15 +407,15 @@ async def _tasks(tab: OpenTab) -> dict[str, Any]:
     }
 
 
-async def _tasks_file(context: PageContext, batch: str, view: TableView, ending: str) -> Response:
-    file_format = list_pages.file_format(ending)
-    tasks = await dashboard.listed_tasks(context.service, batch, _tasks_query(view))
+async def _tasks_file(service: Service, items: Items, batch: str, ending: str) -> Response:
+    file_format, view = list_pages.file_format(ending), _tasks_view(items)
+    tasks = await dashboard.listed_tasks(service, batch, _tasks_query(view))
     columns = view.file_columns(_TASK_FILE, "task")
     rows = [{name: getattr(each, name) for name in columns} for each in tasks]
     return await file_response("tasks", file_format, in_one(rows), columns)
 
 
-def _cost_view(items: Sequence[tuple[str, str]]) -> tuple[str, TableView]:
+def _cost_view(items: Items) -> tuple[str, TableView]:
     """Return the view of a table of costs, and what it is by."""
     by = list_pages.last(items, "by") or _COST_BY[0]
     if by not in _COST_BY:
@@ -460,7 +450,7 @@ def _costs(view: TableView, by: str, items: Sequence[Mapping[str, Any]]) -> Sequ
 
 
 async def _cost(tab: OpenTab) -> dict[str, Any]:
-    by, view = _cost_view(tab.request.query_params.multi_items())
+    by, view = _cost_view(tab.items)
     tables = await reports.usage_tables(tab.context.service, tab.batch, _COST_BY)
     return {
         "by": by,
@@ -485,12 +475,10 @@ async def _cost(tab: OpenTab) -> dict[str, Any]:
     }
 
 
-async def _cost_file(
-    context: PageContext, batch: str, items: Sequence[tuple[str, str]], ending: str
-) -> Response:
+async def _cost_file(service: Service, items: Items, batch: str, ending: str) -> Response:
     file_format = list_pages.file_format(ending)
     by, view = _cost_view(items)
-    rows = (await reports.usage_tables(context.service, batch, [by]))[by]["items"]
+    rows = (await reports.usage_tables(service, batch, [by]))[by]["items"]
     of: Mapping[str, Sequence[str]] = {
         **{name: (value,) for name, value in _COST_VALUES.items()},
         "name": (by,), "share": (), "unpriced": ("billable_calls", "cost_known_calls"),
@@ -515,14 +503,26 @@ TABS = (
         template="batch_rollouts.html",
         read=_rollouts,
         count=lambda facts: format.number(facts["summary"]["rollouts"]),
+        shorter=_shorter_rollouts,
+        file=_rollouts_file,
     ),
-    BatchTab(name="tasks", label="Tasks", template="batch_tasks.html", read=_tasks),
+    BatchTab(
+        name="tasks",
+        label="Tasks",
+        template="batch_tasks.html",
+        read=_tasks,
+        count=lambda facts: format.number(facts["named_tasks"]) if facts["named_tasks"] else None,
+        shorter=lambda items, _: _tasks_view(items).shorter(items),
+        file=_tasks_file,
+    ),
     BatchTab(
         name="cost",
         label="Cost",
         template="batch_cost.html",
         read=_cost,
         count=lambda facts: _cost_words(facts["summary"]),
+        shorter=lambda items, _: _cost_view(items)[1].shorter(items),
+        file=_cost_file,
     ),
 )
 """The kernel's own tabs, in their order; those of features follow them."""

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fastapi import Request
+from fastapi import Request, Response
 
 from classifier.reruns import Rerun
 from proxy.control.queries import Service
@@ -15,6 +15,10 @@ from proxy.web.context import PageContext
 
 Facts = Mapping[str, Any]
 """A mapping of what `proxy.control.dashboard.batch_detail` says of the batch."""
+
+
+Items = Sequence[tuple[str, str]]
+"""The names and values of an address."""
 
 
 class OpenTab(NamedTuple):
@@ -30,6 +34,11 @@ class OpenTab(NamedTuple):
     tabs: Sequence[BatchTab]
     number: int = 1
 
+    @property
+    def items(self) -> Items:
+        """The names and values of its address."""
+        return self.request.query_params.multi_items()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTab:
@@ -37,6 +46,8 @@ class BatchTab:
 
     ``read`` returns the template's values, ``mark`` words that stand beside the label of a batch,
     ``count`` what the tab holds, by what is said of the batch.
+    ``shorter`` returns the short query of a view whose address a form made, by the address's names
+    and values and the batch; ``file`` answers with the rows of a view as a file that ends so.
     ``sections``: the anchors of its parts that list repeats to run again, one of each `Rerun`.
     """
 
@@ -47,6 +58,8 @@ class BatchTab:
     mark: Callable[[Service, str], Awaitable[str | None]] | None = None
     count: Callable[[Facts], str | None] | None = None
     sections: frozenset[Rerun] = frozenset()
+    shorter: Callable[[Items, str], str | None] | None = None
+    file: Callable[[Service, Items, str, str], Awaitable[Response]] | None = None
 
 
 _USUAL_URL = "http://127.0.0.1:8383"  # the command line's, if it is given no other

@@ -43,7 +43,7 @@ def _waiting(facts: Facts) -> str | None:
 
 
 PLANE = Plane(
-    routes=[*router.routes, *page.router.routes],
+    routes=router.routes,
     tabs=[
         BatchTab(
             name="again",
@@ -52,6 +52,8 @@ PLANE = Plane(
             read=page.read,
             sections=frozenset(Rerun),
             count=_waiting,
+            shorter=page.shorter,
+            file=page.file,
         )
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ from proxy.store.database import Database
 from proxy.store.tables import rollouts
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_batch_pages import DOWN
-from tests.proxy.web.test_pages import BROWSER, DEAD, LIMITED, page, play, words
+from tests.proxy.web.test_pages import DEAD, LIMITED, page, play, words
 
 
 @pytest.fixture
@@ -44,7 +45,23 @@ def test_it_lists_what_failed_and_whom_a_breaker_skipped(service: Service) -> No
         play(service, name, DEAD)
     play(service, "slow", LIMITED, upstream=None, model=None)
     again = words(page(service, "/ui/batches/b", tab="again"))
-    assert re.search(r"Fix first · 2 .* dead-2 .* Skipped · 1 .* slow", again)
+    assert "3 repeats to run again." in again
+    assert "All 3 Fix first 2 Skipped 1" in again
+    for kind, names in (("fix_first", {"dead", "dead-2"}), ("skipped", {"slow"})):
+        assert listed(service, show=kind) == names
+    assert listed(service, text="SLO") == {"slow"}
+    assert listed(service, sort="cause") == {"dead", "dead-2", "slow"}
+    html = page(service, "/ui/batches/b", tab="again", show="skipped")
+    link = re.search(r'<a href="([^"]+)" download>JSON lines', html)
+    assert link is not None
+    rows = service.http.get("/ui/batches/b" + unescape(link[1])).text.splitlines()
+    assert [json.loads(row)["rollout_id"] for row in rows] == ["slow"]
+
+
+def listed(service: Service, **query: str) -> set[str]:
+    """The rows of the table of what to run again."""
+    html = page(service, "/ui/batches/b", tab="again", **query)
+    return {*re.findall(r'data-key="again ([^"]+)"', html)}
 
 
 def test_what_to_run_again_can_be_copied(service: Service) -> None:
@@ -52,15 +69,12 @@ def test_what_to_run_again_can_be_copied(service: Service) -> None:
     play(service, "dead", DEAD, task="u")
     html = page(service, "/ui/batches/b", tab="again")
     said = words(html)
-    assert "Run again now · 1" in said
-    assert "Fix first · 1" in said
+    assert "1 Run again now" in said
+    assert "1 Fix first" in said
     assert "replace the API key" in said
     assert 'href="/ui/rollouts/a%20b"' in html
     assert 'data-copy="a b"' in html
     assert f"truezero rerun b --only transient --url {origin(service)} --command" in said
-    assert 'href="/ui/rerun.json?batch=b"' in html
-    told = service.http.get("/ui/rerun.json?batch=b", headers=BROWSER).json()
-    assert told == service.get("/batches/b/rerun")
     play(service, "again", task="t", repeat=0, attempt=1, reward=1.0)
     assert "Run again now" not in words(page(service, "/ui/batches/b", tab="again"))
     play(service, "good", batch="other", task="t")
