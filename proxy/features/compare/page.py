@@ -235,6 +235,18 @@ def _pair(task: TaskChange, rewards: RewardSpan) -> tuple[float | None, float | 
     return before, after
 
 
+async def before(service: Service, batch: str) -> dict[str, Any] | None:
+    """Return the run before a batch in its series, compared; None without one, or while it runs."""
+    summary = await batches.summary(service, batch)
+    found = None if summary["running"] else await dashboard.batch_before(service, batch)
+    if found is None:
+        return None
+    name, score = found
+    comparison = (await compare(service, name, batch)).comparison
+    drawn = difference(comparison.difference, comparison.difference_ci)
+    return {"batch": name, "score": score, "comparison": comparison, "drawn": drawn}
+
+
 # --- a difference, drawn ------------------------------------------------------------------------
 
 

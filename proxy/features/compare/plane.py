@@ -10,7 +10,7 @@ from proxy.api.problems import PROBLEMS, Service, json_answer
 from proxy.features.compare import page
 from proxy.features.compare.comparison import comparison_page
 from proxy.plane import Plane
-from proxy.web.panels import BatchAction
+from proxy.web.panels import BatchAction, Panel, PanelPlace
 from truezero import models
 
 Named = Annotated[str, Query(min_length=1, max_length=200)]
@@ -41,6 +41,7 @@ async def compare(
 
 PLANE = Plane(
     routes=[*router.routes, *page.router.routes],
+    panels=[Panel(place=PanelPlace.BATCH_CHECK, template="compare/before.html", read=page.before)],
     batch_actions=[
         BatchAction(path="/ui/compare", verb="Compare", label="Compare two ticked batches")
     ],
