@@ -24,16 +24,12 @@
     });
     const words = values(figure, step), readout = figure.querySelector(".readout");
     if (readout.textContent === words) return;
-    readout.dataset.usual ??= readout.textContent;
     readout.textContent = words;
-    readout.classList.add("on");
   }
 
   function hide() {
     if (!held) return;
-    const readout = held.figure.querySelector(".readout");
-    readout.textContent = readout.dataset.usual;
-    readout.classList.remove("on");
+    held.figure.querySelector(".readout").textContent = "";
     for (const cross of crosses) cross.hidden = true;
     held = null;
   }
