@@ -197,3 +197,16 @@ def test_a_difference_stands_around_zero(
 def test_without_an_interval_no_difference_is_drawn() -> None:
     assert difference(None, None) is None
     assert difference(0.5, None) is None
+
+
+def test_a_batchs_page_says_what_the_run_before_came_to(service: Service) -> None:
+    for night, reward in ((21, 1.0), (22, 0.0)):
+        for n in range(4):
+            name, batch = f"n{night}-{n}", f"n-2026-11-{night}"
+            play(service, name, batch=batch, task=f"t{n}", reward=reward)
+    assert "The run before" not in words(page(service, "/ui/batches/n-2026-11-21"))
+    html = page(service, "/ui/batches/n-2026-11-22")
+    assert "scored 1.000: this one scores lower, -1.000 over 4 tasks." in words(html)
+    assert 'href="/ui/compare?a=n-2026-11-21&amp;b=n-2026-11-22"' in html
+    service.http.post("/rollouts", json={"id": "runs", "batch": "n-2026-11-22", "task": "more"})
+    assert "The run before" not in words(page(service, "/ui/batches/n-2026-11-22"))
