@@ -148,7 +148,7 @@ def _badge(member: Member) -> Badge:
 # --- all tasks, on a map -------------------------------------------------------------------------
 
 
-_CELLS = 12_800  # on a map, at most: beyond, one stands for several tasks that follow each other
+CELLS = 12_800  # on a map, at most: beyond, one stands for several tasks that follow each other
 _PITCHES = ((4, 200), (8, 100), (14, 57))  # pixels of a cell, and how many are in a line
 
 
@@ -179,7 +179,7 @@ def task_map(every: Sequence[TaskTotal]) -> TaskMap | None:
     """Lay out all tasks; None without any."""
     if not every:
         return None
-    each_cell = -(-len(every) // _CELLS)
+    each_cell = -(-len(every) // CELLS)
     levels = list(map(_lacks, every))
     cells = (
         levels

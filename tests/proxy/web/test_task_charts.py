@@ -111,7 +111,7 @@ def test_each_task_is_a_cell_of_the_map_and_each_line_leads_to_its_page(tasks: i
     drawn = task_map(every)
     assert drawn is not None
     cells = {level: dashes(path, drawn.pitch) for level, path in drawn.paths}
-    each = -(-tasks // task_charts._CELLS)  # tasks in a cell
+    each = -(-tasks // task_charts.CELLS)  # tasks in a cell
     assert cells.pop(0) == -(-tasks // each)
     if each == 1:
         assert cells == {n: len(every[n::5]) for n in range(1, min(tasks, 5))}
