@@ -61,7 +61,7 @@ def test_an_answer_means_what_its_label_says(of: tuple[str, str]) -> None:
 
 @one_of(31)
 def test_no_framing_changes_what_it_means(step: int) -> None:
-    @each("answer", EVERY[::step], ids=named)
+    @each("answer", [*STREAMS, *EVERY[::step]], ids=named)
     def framed(answer: Answer) -> None:
         body, whole = answer.sent(), answer.observed().cause
         for size in (1, 2, 7, 64):
