@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from classifier import EVIDENCE, SEED, judge
 from classifier.records import Kind, RolloutRecord
 from classifier.rules import RULES
-from tests.classifier.truth import TABLE, Row
-from tests.classifier.truth_sequences import SEQUENCES
+from tests.classifier.truth import SEQUENCES, TABLE, Row
 
 ROWS: Sequence[Row] = (*TABLE, *SEQUENCES)
 HEALTHY = "healthy"

@@ -13,8 +13,7 @@ from classifier.logical_calls import CallState, calls_of, counted
 from classifier.rules import RULES, own_failures
 from classifier.verdicts import OWN_FAILURES
 from tests.builders import calls, cause, exchange, rollout
-from tests.classifier.truth import TABLE
-from tests.classifier.truth_sequences import SEQUENCES
+from tests.classifier.truth import SEQUENCES, TABLE
 from tests.opcodes import opcodes
 
 

@@ -20,8 +20,7 @@ from classifier.results import result
 from classifier.rules import references_wanted
 from classifier.verdicts import SEED, AttributedTo, Proof, ProofSource
 from tests.builders import asked, calls, exchange, outcome, rollout
-from tests.classifier.truth import TABLE
-from tests.classifier.truth_sequences import SEQUENCES
+from tests.classifier.truth import SEQUENCES, TABLE
 from tests.tables import each
 
 REPORTED = Proof(ProofSource.REPORTED)

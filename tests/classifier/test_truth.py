@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier import EVIDENCE, SEED, Health, Policy, Verdict, judge
-from tests.classifier.truth import TABLE, Row
-from tests.classifier.truth_sequences import SEQUENCES
+from tests.classifier.truth import SEQUENCES, TABLE, Row
 from tests.tables import each
 
 

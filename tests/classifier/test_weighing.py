@@ -25,8 +25,7 @@ from classifier.verdicts import (
     Verdict,
 )
 from tests.builders import asked, calls, rollout
-from tests.classifier.truth import TABLE
-from tests.classifier.truth_sequences import SEQUENCES
+from tests.classifier.truth import SEQUENCES, TABLE
 
 UNTRUSTED = Policy(agents="untrusted")
 BOUND = {"model": "gpt-5", "upstream": "openai"}

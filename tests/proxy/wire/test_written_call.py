@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from proxy.capture.observer import CallObserver
 from proxy.wire.dialect import ResponseFacts
 from proxy.wire.response import PayloadReader
 from proxy.wire.written_call import WrittenCall, offered
+from tests import tables
 from tests.proxy.wire.observing import SALT, call, observed, observing
 from tests.proxy.wire.samples import (
     EVENTS,
@@ -41,60 +43,11 @@ from tests.proxy.wire.samples import (
 NAMES = frozenset(("look", "list.files"))
 LOOK = '{"name": "look", "arguments": {"at": "a\\nb"}}'
 
-# By the parsers of vllm/tool_parsers, or the models' own chat templates.
-WRITTEN = {
-    "hermes": f"<tool_call>\n{LOOK}\n</tool_call>",
-    "hermes without an end": f"<tool_call>{LOOK}",
-    "hermes twice": f"<tool_call>{LOOK}</tool_call>\n<tool_call>{LOOK}</tool_call>\n",
-    "a list": f"<tool_call>[{LOOK}]</tool_call>",
-    "a function inside": f'<tool_calls>[{{"function": {LOOK}}}]</tool_calls>',
-    "granite": f"<|tool_call|>[{LOOK}]",
-    "llama": '<|python_tag|>{"name": "look", "parameters": {}}',
-    "mistral": f"[TOOL_CALLS][{LOOK}]",
-    "mistral named": '[TOOL_CALLS]look{"at": 1}',
-    "mistral with arguments": '[TOOL_CALLS]look[ARGS]{"at": 1}',
-    "mistral with an id": '[TOOL_CALLS]look[CALL_ID]abc123DEF[ARGS]{"at": 1}',
-    "llama 3.1": '<function=look>{"at": 1}</function>',
-    "qwen coder": "<tool_call>\n<function=look>\n<parameter=at>\n<b>\n</parameter>\n</function>\n"
-                  "</tool_call>",
-    "qwen coder without arguments": "<function=list.files>\n</function>",
-    "glm": "<tool_call>look\n<arg_key>at</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
-    "deepseek v3": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>look\n"
-                   '```json\n{"at": 1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "deepseek v3.1": "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>look<｜tool▁sep｜>"
-                     '{"at": 1}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
-    "deepseek v3.2": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="look">\n<｜DSML｜parameter '
-                     'name="at" string="true">1</｜DSML｜parameter>\n</｜DSML｜invoke>\n'
-                     "</｜DSML｜function_calls>",
-    "kimi": "<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0"
-            '<|tool_call_argument_begin|>{"at": 1}<|tool_call_end|><|tool_calls_section_end|>',
-    "invoke": '<function_calls>\n<invoke name="look">\n<parameter name="at">1</parameter>\n'
-              "</invoke>\n</function_calls>",
-    "minimax": '<minimax:tool_call>\n<invoke name="look">\n</invoke>\n</minimax:tool_call>',
-    "internlm": '<|action_start|><|plugin|>\n{"name": "look", "parameters": {}}<|action_end|>',
-    "command": '<|START_ACTION|>[{"tool_name": "look", "parameters": {}}]<|END_ACTION|>',
-    "gpt-oss": "<|channel|>commentary to=functions.look <|constrain|>json<|message|>"
-               '{"at": 1}<|call|>',
-}  # fmt: skip
-
-QUOTED = {
-    "nothing": "I have looked, and it is < 5 and [a] is there.",
-    "prose behind": f"I would write <tool_call>{LOOK}</tool_call> to look.",
-    "prose far behind": f"Write <tool_call>{LOOK}</tool_call>. " + "It is so. " * 300,
-    "in a fence": f"Like this:\n```xml\n<tool_call>{LOOK}</tool_call>\n```",
-    "in a fence that is open": f"Like this:\n```\n<tool_call>{LOOK}</tool_call>",
-    "in backticks": f"Like `<tool_call>{LOOK}</tool_call>`",
-    "another tool": '<tool_call>{"name": "cook", "arguments": {}}</tool_call>',
-    "no JSON": "<tool_call>{name: look}</tool_call>",
-    "half of it": '<tool_call>{"name": "look", "arguments": {"at": ',
-    "a tag alone": "<tool_call></tool_call>",
-    "a tag named": "The tag <tool_call> begins one, and <function=name> another.",
-    "an empty list": "[TOOL_CALLS][]",
-    "a name alone": "[TOOL_CALLS]look",
-    "markup": "<div class='look'>{}</div>",
-    "another function": '<function=cook>{"at": 1}</function>',
-    "arguments that are none": "<function=look>at 1</function>",
-}
+# What is a call at a text's end, by vllm's tool_parsers or the models' own chat templates;
+# and what only quotes one.
+_ROWS = tables.lines(Path(__file__).with_name("written_calls.jsonl"))
+WRITTEN = {row["form"]: row["text"] for row in _ROWS if row["call"]}
+QUOTED = {row["form"]: row["text"] for row in _ROWS if not row["call"]}
 
 
 def looked(pieces: Sequence[str]) -> WrittenCall:
