@@ -44,53 +44,31 @@ class NextTry(NamedTuple):
     earlier_place: TaskPlace = TaskPlace()
 
 
-class Numbers(NamedTuple):
-    """Numbers of a task's repeats that follow one another, and if they were ``planned``.
-
-    They are, if they were registered with how many repeats the task is to have.
-    """
-
-    of: range
-    planned: bool
-
-
 @dataclass(slots=True, kw_only=True)
 class TaskTries:
     """The rollouts of a task, as far as they decide the place of the next one.
 
     ``tries``, the oldest first, are those that may be tried again, with all tries at their repeats,
-    and all that have an attempt and no repeat. ``numbers`` are those of all repeats, and ``held``
-    is how many rollouts without any number run or are measured. A task has thousands.
+    and all that have an attempt and no repeat. Of the others, of which a task has thousands, there
+    are numbers: ``next_repeat`` is above that of each repeat, ``numbered`` how many repeats have a
+    number, ``planned`` those of them that were registered with how many the task is to have, and
+    ``held`` how many rollouts without any number run or are measured.
     """
 
     tries: list[Try] = field(default_factory=list)
-    numbers: list[Numbers] = field(default_factory=list)
+    next_repeat: int = 0
+    numbered: int = 0
+    planned: int = 0
     held: int = 0
 
-    def free(self, least: int) -> int:
-        """Return the least number from ``least`` on that no repeat has."""
-        here = {each.repeat for each in self.tries}
-        while True:
-            taken = next((each.of for each in self.numbers if least in each.of), None)
-            if taken is None and least not in here:
-                return least
-            least = least + 1 if taken is None else taken.stop
-
-    @property
-    def begun(self) -> int:
-        """The number of repeats that were begun, planned or not."""
-        slots = by_repeat(self.tries)
-        here = {each.repeat for each in self.tries if each.repeat is not None}
-        apart = sum(not any(one in each.of for each in self.numbers) for one in here)
-        unnumbered = self.held + sum(slot[0].repeat is None for slot in slots)
-        return unnumbered + sum(len(each.of) for each in self.numbers) + apart
-
-    @property
-    def planned(self) -> int:
-        """The number of repeats that were planned, and begun."""
-        known = [each.of for each in self.numbers if each.planned]
-        here = {each.repeat for each in self.tries if None not in (each.repeat, each.repeats)}
-        return sum(map(len, known)) + sum(not any(one in of for of in known) for one in here)
+    def begin(self, each: Try) -> None:
+        """Add a rollout that is registered now."""
+        if each.repeat is not None:
+            known = each.attempt or any(one.repeat == each.repeat for one in self.tries)
+            self.numbered += not known
+            self.planned += not known and each.repeats is not None
+            self.next_repeat = max(self.next_repeat, each.repeat + 1)
+        self.tries.append(each)
 
 
 def next_try(task: TaskTries, repeats: int | None = None) -> NextTry | None:
@@ -103,11 +81,12 @@ def next_try(task: TaskTries, repeats: int | None = None) -> NextTry | None:
         repeats: how many the task is to have, as the registration states. Each of them is begun
             once before any is tried again. None is open once all are measured or running.
     """
-    slots, begun = by_repeat(task.tries), task.begun
+    slots = by_repeat(task.tries)
+    begun = task.numbered + _unnumbered(task, slots)
     if not begun and repeats in (None, 1):
         return NextTry(TaskPlace())
     if repeats is not None and task.planned < repeats and (task.planned or begun < repeats):
-        return NextTry(TaskPlace(task.free(0), 0))
+        return NextTry(TaskPlace(task.next_repeat, 0))
     unmeasured = [slot for slot in slots if all(each.state is TryState.UNMEASURED for each in slot)]
     for tried in unmeasured:
         again = _again(task, tried, [slot for slot in slots if slot is not tried])
@@ -139,4 +118,8 @@ def _is_sample(slot: Sequence[Try]) -> bool:
 
 def _new_repeat(task: TaskTries, slots: Iterable[Sequence[Try]]) -> int:
     """Return the number of a new repeat: those without one come before it."""
-    return task.free(task.held + sum(slot[0].repeat is None for slot in slots))
+    return max(task.next_repeat, _unnumbered(task, slots))
+
+
+def _unnumbered(task: TaskTries, slots: Iterable[Sequence[Try]]) -> int:
+    return task.held + sum(slot[0].repeat is None for slot in slots)

@@ -6,23 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Integer,
-    bindparam,
-    case,
-    cast,
-    exists,
-    func,
-    literal,
-    null,
-    or_,
-    select,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Connection, bindparam, case, exists, func, or_, select
 
-from classifier.next_try import Numbers, TaskPlace, TaskTries, Try, TryState, next_try
+from classifier.next_try import TaskPlace, TaskTries, Try, TryState, next_try
 from proxy.store.runs import OVER_AT
 from proxy.store.tables import (
     JOINED,
@@ -90,22 +76,9 @@ class OpenPlaces:
                 self._tasks[batch, each.task].tries.append(each)
         if unknown:
             raise NotJudged(unknown)
-        parted = []
-        for task, first, last, repeats, planned in self._connection.execute(_COUNTS, of):
-            if first is None:
-                self._tasks[batch, task].held = repeats
-            elif last - first + 1 == repeats and planned in (0, repeats):
-                self._add(batch, task, first, last, planned)
-            else:
-                parted.append(task)
-        if parted:
-            stretches = self._connection.execute(_STRETCHES, {**of, "tasks": parted})
-            for task, first, last, planned in stretches:
-                self._add(batch, task, first, last, planned)
-
-    def _add(self, batch: str, task: str, first: int, last: int, planned: int) -> None:
-        numbers = Numbers(range(first, last + 1), planned > 0)
-        self._tasks[batch, task].numbers.append(numbers)
+        for name, *counts in self._connection.execute(_COUNTS, of):
+            task = self._tasks[batch, name]
+            task.next_repeat, task.numbered, task.planned, task.held = counts
 
     def of(self, registration: Registration) -> dict[str, int | None] | None:
         """Return the place of a rollout that leaves it open, as columns; None if none is left."""
@@ -124,11 +97,11 @@ class OpenPlaces:
         return found.place._asdict()
 
     def taken(self, registration: Registration, place: Mapping[str, Any]) -> None:
-        """Note that a rollout has a place from now on, given or not."""
+        """Note that a new rollout of the batch has a place, given or not."""
         if registration.task is not None:
             numbers = place["repeat"], place["attempt"], registration.repeats
             each = Try(registration.id, registration.task, *numbers, TryState.RUNNING)
-            self._tasks[registration.batch, registration.task].tries.append(each)
+            self._tasks[registration.batch, registration.task].begin(each)
 
     def moved(self) -> dict[str, dict[str, int | None]]:
         """Return the places of earlier rollouts that had none, as columns by their ids."""
@@ -210,39 +183,16 @@ _TRIES = (
     )
     .order_by(*OLDEST_FIRST)
 )
-_repeats = (
+_nameless = rollouts.c.repeat.is_(None) & rollouts.c.attempt.is_(None)
+_COUNTS = (
     select(
         rollouts.c.task,
-        rollouts.c.repeat,
-        func.max(case((rollouts.c.repeats.is_not(None), 1), else_=0)).label("planned"),
+        func.coalesce(func.max(rollouts.c.repeat) + 1, 0),
+        func.count(rollouts.c.repeat.distinct()),
+        func.count(case((rollouts.c.repeats.is_not(None), rollouts.c.repeat)).distinct()),
+        func.sum(case((_nameless, _HOLDS), else_=0)),
     )
-    .where(*_OF_TASKS, rollouts.c.repeat.is_not(None))
-    .group_by(rollouts.c.task, rollouts.c.repeat)
-    .subquery()
-)
-_place = func.row_number().over(
-    partition_by=(_repeats.c.task, _repeats.c.planned), order_by=_repeats.c.repeat
-)
-_numbered = select(_repeats, (_repeats.c.repeat - _place).label("follows")).subquery()
-# By task: each stretch of numbers that repeats have, most often one.
-_STRETCHES = select(
-    _numbered.c.task,
-    func.min(_numbered.c.repeat),
-    func.max(_numbered.c.repeat),
-    _numbered.c.planned,
-).group_by(_numbered.c.task, _numbered.c.planned, _numbered.c.follows)
-# By task: its repeats with a number, and without a first one, how many rollouts without numbers
-# run or are measured.
-_COUNTS = union_all(
-    select(
-        _repeats.c.task,
-        func.min(_repeats.c.repeat),
-        func.max(_repeats.c.repeat),
-        func.count(),
-        func.sum(_repeats.c.planned),
-    ).group_by(_repeats.c.task),
-    select(rollouts.c.task, cast(null(), Integer), cast(null(), Integer), func.count(), literal(0))
     .select_from(JOINED)
-    .where(*_OF_TASKS, rollouts.c.repeat.is_(None), rollouts.c.attempt.is_(None), _HOLDS == 1)
-    .group_by(rollouts.c.task),
+    .where(*_OF_TASKS)
+    .group_by(rollouts.c.task)
 )

@@ -146,7 +146,7 @@ class _Work:
         self._rows = _rows(connection, map(_id, registrations))
         known = [each.registration for each in registrations]
         self._places = OpenPlaces(connection, known, measured)
-        self._standing: dict[str, Mapping[str, str | None]] = {}
+        self._standing: dict[str | None, Mapping[str, str | None]] = {}
         self._parts: list[RegistrationPart] = [
             module.begin(connection, registrations, now) for _, module in modules("registration")
         ]
@@ -171,6 +171,7 @@ class _Work:
         if isinstance(placed, Registered):
             return placed
         attributes |= placed
+        again = row is not None and row["registered"]
         if row is None:
             row = {"id": registration.id, "registered": True, "created_at": self._now}
             self._fresh[registration.id] = row | attributes | terms
@@ -184,9 +185,9 @@ class _Work:
         else:
             self._filled[registration.id] = attributes | terms
         self._rows[registration.id] = {**row, "registered": True, **attributes, **terms}
-        self._places.taken(registration, attributes)
-        if registration.batch is not None:
-            self._standing[registration.batch] = terms
+        if not again:
+            self._places.taken(registration, attributes)
+        self._standing[registration.batch] = terms
         for part in self._parts:
             part.take(prepared)
         return None

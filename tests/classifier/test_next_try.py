@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.next_try import NextTry, Numbers, TaskTries, Try, TryState, next_try
+from classifier.next_try import NextTry, TaskTries, Try, TryState, next_try
 from classifier.next_try import TaskPlace as Place
 
 RUNS, COUNTS, FAILED = TryState.RUNNING, TryState.MEASURED, TryState.UNMEASURED
@@ -14,12 +14,10 @@ def tried(
     *placed: tuple[int | None, int | None, TryState], repeats: int | None = None
 ) -> TaskTries:
     """All rollouts of a task one by one, as one transaction adds them."""
-    return TaskTries(
-        tries=[
-            Try(f"r{number}", "t", repeat, attempt, repeats, state)
-            for number, (repeat, attempt, state) in enumerate(placed)
-        ]
-    )
+    task = TaskTries()
+    for number, (repeat, attempt, state) in enumerate(placed):
+        task.begin(Try(f"r{number}", "t", repeat, attempt, repeats, state))
+    return task
 
 
 def test_the_first_rollout_of_a_task_has_no_numbers() -> None:
@@ -77,7 +75,7 @@ def test_no_place_is_left_once_all_repeats_are_measured_or_running(state: TrySta
     assert next_try(filled) == NextTry(Place(2, 0)), "a loop that does not say how many samples"
     unplanned = tried((None, None, state), (1, 0, COUNTS))
     assert next_try(unplanned, 2) is None
-    assert next_try(TaskTries(numbers=[Numbers(range(1, 5000), planned=False)], held=1), 2) is None
+    assert next_try(TaskTries(next_repeat=5000, numbered=4999, held=1), 2) is None
 
 
 def test_a_task_that_is_run_once_has_no_numbers_and_is_tried_until_it_is_measured() -> None:
@@ -89,11 +87,13 @@ def test_a_task_that_is_run_once_has_no_numbers_and_is_tried_until_it_is_measure
 
 
 def test_repeats_that_are_not_tried_again_are_known_by_their_numbers_alone() -> None:
-    many = TaskTries(numbers=[Numbers(range(1, 5000), planned=False)], held=1)
+    many = TaskTries(next_repeat=5000, numbered=4999, held=1)
     assert next_try(many) == NextTry(Place(5000, 0))
     many.tries = tried((4999, 0, FAILED), (7, 0, RUNS)).tries
     assert next_try(many) == NextTry(Place(4999, 1))
-    gap = TaskTries(numbers=[Numbers(range(2), True), Numbers(range(3, 9), True)])
-    assert next_try(gap, 9) == next_try(gap) == NextTry(Place(2, 0))
-    gap.tries = tried((2, 0, RUNS), (8, 1, RUNS), repeats=9).tries
-    assert (gap.planned, gap.begun, next_try(gap)) == (9, 9, NextTry(Place(9, 0)))
+    planned = TaskTries(next_repeat=9, numbered=8, planned=8)
+    assert next_try(planned, 9) == NextTry(Place(9, 0))
+    planned.begin(Try("again", "t", 8, 1, 9, RUNS))
+    assert planned.planned == 8, "a further attempt begins no repeat"
+    planned.begin(Try("new", "t", 11, None, 9, RUNS))
+    assert (planned.planned, next_try(planned)) == (9, NextTry(Place(12, 0)))

@@ -139,14 +139,13 @@ def test_one_that_is_not_judged_is_to_be_judged_first(database: Database) -> Non
 
 
 @pytest.mark.parametrize("taken", [(1, 2, 4), (0, 1, 3), (2, 1)])
-def test_a_new_repeat_takes_the_first_free_number(
+def test_a_new_repeat_takes_the_number_after_the_highest(
     database: Database, taken: tuple[int, ...]
 ) -> None:
     for number in taken:
         named = Registration(id=f"n{number}", batch="b", task="t", repeat=number, attempt=0)
         database.rollouts.register(named, now=0.0)
-    free = next(number for number in range(9) if number not in taken)
-    assert go(database, "r1") == Place(free, 0)
+    assert go(database, "r1") == Place(max(taken) + 1, 0)
 
 
 def test_planned_repeats_are_told_from_others(database: Database) -> None:
@@ -156,6 +155,22 @@ def test_planned_repeats_are_told_from_others(database: Database) -> None:
     assert [go(database, f"r{n}", repeats=3) for n in (1, 2)] == [Place(3, 0), Place(4, 0)]
     end(database, "n0")
     assert go(database, "r3", repeats=3) == Place(0, 1)
+
+
+def test_planned_repeats_are_counted_once_when_they_are_registered_again(
+    database: Database,
+) -> None:
+    def asked(*names: str) -> list[PreparedRegistration]:
+        return [
+            PreparedRegistration(registration=Registration(id=name, batch="b", task="t", repeats=4))
+            for name in names
+        ]
+
+    database.rollouts.register_all(asked("r1", "r2"), now=1.0)
+    end(database, "r1")
+    database.rollouts.register_all(asked("r2", "r3", "r4", "r5"), now=2.0)
+    places = [place(database, f"r{n}") for n in range(1, 6)]
+    assert places == [Place(0, 0), Place(1, 0), Place(2, 0), Place(3, 0), Place(0, 1)]
 
 
 def test_what_a_registration_reads_does_not_grow_with_the_samples_of_its_task(
