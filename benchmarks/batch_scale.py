@@ -40,7 +40,7 @@ from classifier.rules import judge
 from proxy.app import Application
 from proxy.control import batches
 from proxy.settings import load
-from proxy.store import schema
+from proxy.store import triggers
 from proxy.store.batch_counts import store_next_kinds
 from proxy.store.batch_versions import note_changed
 from proxy.store.database import Database
@@ -96,9 +96,9 @@ def fill(file: Path, rollouts: int, calls_each: int) -> None:
                 for number in range(rollouts)
             ),
         )
-        for statement in (schema.usage_fill("sqlite"), schema.MARK_ALL):
+        for statement in (triggers.usage_fill("sqlite"), triggers.MARK_ALL):
             raw.execute(statement)
-        for statement in schema.statements("sqlite"):
+        for statement in triggers.statements("sqlite"):
             raw.execute(statement)
     database = Database(str(file))
     after: str | None = ""

@@ -27,7 +27,6 @@ from benchmarks.run import say
 from benchmarks.verdicts import CALL, FAILED
 from proxy.app import Application
 from proxy.settings import load
-from proxy.store import schema
 from proxy.store.database import Database
 from proxy.store.lane_minutes import add_ended
 from proxy.store.rows import exchange_row
@@ -56,9 +55,9 @@ def fill(file: Path, calls: int, now: float) -> None:
             f"INSERT INTO exchanges ({', '.join(EXCHANGE_COLUMNS)}) VALUES ({marks})",
             _rows(calls, now),
         )
-        for statement in (schema.usage_fill("sqlite"), schema.MARK_ALL):
+        for statement in (triggers.usage_fill("sqlite"), triggers.MARK_ALL):
             raw.execute(statement)
-        for statement in schema.statements("sqlite"):
+        for statement in triggers.statements("sqlite"):
             raw.execute(statement)
     with closing(Database(str(file))) as database:
         database.change(add_ended, _rows(calls, now))

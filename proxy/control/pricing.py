@@ -17,7 +17,7 @@ from classifier.records import Exchange
 from classifier.totals import sum_known, uses_tokens
 from proxy.clock import epoch_s
 from proxy.routing.upstreams import BUILT_IN, Upstream
-from proxy.store.schema import TIERS
+from proxy.store.triggers import TIERS
 
 _SAMPLE = 1000  # input tokens of which rates are taken, below every tier
 _QUESTION = 48  # input tokens of a reference call
@@ -113,7 +113,7 @@ class PriceTable:
         """Return the cost of calls of one day (since 1970) by their sums of tokens.
 
         None without a price. Of several calls, each is to have more input tokens than ``above``,
-        a number of `proxy.store.schema.TIERS` or 0, and no more than the next (see `holds`).
+        a number of `proxy.store.triggers.TIERS` or 0, and no more than the next (see `holds`).
         """
         url = self._url(upstream)
         if url is None or model is None:
@@ -126,7 +126,7 @@ class PriceTable:
     def holds(self, upstream: str, model: str | None, day: int, *, above: int) -> bool:
         """Return True if one price holds for all calls with more input tokens than ``above``.
 
-        The range ends at the next of `proxy.store.schema.TIERS`.
+        The range ends at the next of `proxy.store.triggers.TIERS`.
         """
         url = self._url(upstream)
         rates = _rates(url, model, day, above) if url and model else None

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from classifier.batches import RewardSpan
 from classifier.references import REFERENCE
 from classifier.whole_batch import RegisteredModels
-from proxy.store import schema
+from proxy.store import triggers
 from proxy.store.tables import (
     UNSCORED,
     batches,
@@ -157,7 +157,7 @@ _DAY_S, _DAY_MINUTES = 86_400, 1440
 _CLOCKS_APART_S = 60.0  # an id is made before its call begins, on the same host
 _KINDS = ("inference", "continuation")
 # Input tokens up to which every price is the same for each token; a longer call is read alone.
-FLAT_TOKENS = schema.TIERS[0]
+FLAT_TOKENS = triggers.TIERS[0]
 
 
 class TokenSums(NamedTuple):
@@ -207,7 +207,7 @@ class CallSum(NamedTuple):
     to_price: UnpricedCalls
 
 
-_MOST = {"cost_usd": schema.MOST_USD, "duration_s": schema.MOST_S}
+_MOST = {"cost_usd": triggers.MOST_USD, "duration_s": triggers.MOST_S}
 _MODEL = func.coalesce(exchanges.c.answered_model, exchanges.c.model)
 DIMENSIONS: dict[str, ColumnElement[Any]] = {
     "model": _MODEL,
@@ -236,7 +236,7 @@ def usage_sums(connection: Connection, batch: str, by: Sequence[str]) -> list[Ca
     )  # fmt: skip
     query = (
         select(*group, *lane, *sums)
-        .where(u.batch == batch, u.basis != schema.UNCOUNTED)
+        .where(u.batch == batch, u.basis != triggers.UNCOUNTED)
         .group_by(*group, *lane)
         .having(calls > 0)
     )
@@ -247,7 +247,7 @@ def _usage_sum(row: Sequence[Any], size: int) -> CallSum:
     upstream, model, day, basis, *sums = _whole(row)[size:]
     (calls, failures, known, timed, seconds, usd, read, written, inputs, outputs, total, cached,
      stored) = sums  # fmt: skip
-    stated, priced = basis == schema.STATED, basis.isdigit()
+    stated, priced = basis == triggers.STATED, basis.isdigit()
     return CallSum(
         group=tuple(row[:size]),
         upstream=upstream,
@@ -255,12 +255,12 @@ def _usage_sum(row: Sequence[Any], size: int) -> CallSum:
         day=day,
         calls=calls,
         failures=failures,
-        used=0 if basis == schema.UNUSED else calls,
-        counted=0 if basis == schema.UNUSED else known,
+        used=0 if basis == triggers.UNUSED else calls,
+        counted=0 if basis == triggers.UNUSED else known,
         seconds=seconds if timed else None,
         stated=calls if stated else 0,
         stated_usd=usd if stated else None,
-        special=calls if basis == schema.SPECIAL else 0,
+        special=calls if basis == triggers.SPECIAL else 0,
         tokens=TokenSums(
             inputs if read else None, outputs if written else None, total if known else None
         ),
@@ -367,8 +367,8 @@ def _day(connection: Connection) -> ColumnElement[int]:
 
 
 def _sound(column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return a column without what no call can have, as `schema` reads it."""
-    most = _MOST.get(column.key or "", schema.MOST_TOKENS)
+    """Return a column without what no call can have, as `triggers` read it."""
+    most = _MOST.get(column.key or "", triggers.MOST_TOKENS)
     return case((column.between(0, most), column))
 
 

@@ -32,10 +32,10 @@ from proxy.store.errors import (
 from proxy.store.events import EventLog
 from proxy.store.lane_minutes import LaneMinutes
 from proxy.store.lane_probes import LaneProbes
+from proxy.store.partitions import Partitions
 from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
 from proxy.store.runs import Runs
-from proxy.store.schema import Partitions
 from proxy.store.tables import server
 from proxy.store.tasks import Tasks
 from proxy.store.verdicts import Verdicts

@@ -447,7 +447,7 @@ USAGE_COUNTS = (
 )  # fmt: skip
 USAGE_SUMS = ("cost_usd", "seconds")
 
-# Calls by minute and what they have in common, kept by triggers (`schema.py`). A sum is over the
+# Calls by minute and what they have in common, kept by triggers (`triggers.py`). A sum is over the
 # rows of all slots: writers at once have different ones.
 call_usage = Table(
     "call_usage",
@@ -458,7 +458,7 @@ call_usage = Table(
     Column("upstream", text_of(64), primary_key=True),
     Column("role", text_of(40), primary_key=True),
     Column("cause", text_of(20), primary_key=True),  # subcategory; empty where it did not fail
-    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: see `schema.KEYS`
+    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: see `triggers.KEYS`
     Column("slot", Integer, primary_key=True, autoincrement=False),
     *(Column(name, COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
     *(Column(name, Float, nullable=False, server_default="0") for name in USAGE_SUMS),

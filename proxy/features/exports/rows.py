@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from proxy.store import migrations, schema
+from proxy.store import migrations, partitions
 from proxy.store.admin.location import place, sqlite_file
 from proxy.store.database import url_of
 from proxy.store.errors import BadUrl, UnusableDatabase, refuse_foreign, refuse_missing
@@ -98,7 +98,7 @@ def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     if connection.dialect.name == "postgresql":
         if table is exchanges:
             at = columns_of(table).index("started_at")
-            schema.add(connection, {schema.wanted(row[at])[0] for row in rows})
+            partitions.add(connection, {partitions.wanted(row[at])[0] for row in rows})
         names = ", ".join(f'"{name}"' for name in columns_of(table))
         _copy_in(connection, f'COPY "{table.name}" ({names}) FROM STDIN', rows)
         return

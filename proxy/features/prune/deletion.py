@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 
 from proxy.feature import modules
-from proxy.store import schema
+from proxy.store import partitions
 from proxy.store.batch_versions import lock, note_changed
 from proxy.store.database import Database
 from proxy.store.lane_minutes import delete_before
@@ -96,7 +96,7 @@ class _Pruning:
         pause: Callable[[float], None],
     ) -> None:
         self._database = database
-        self._before = before if database.is_sqlite else schema.begin(before)
+        self._before = before if database.is_sqlite else partitions.begin(before)
         self._dry_run = dry_run
         self._progress = progress
         self._pause = pause
@@ -214,7 +214,7 @@ def _known(connection: Connection, ids: Iterable[str]) -> frozenset[str]:
 def _old_partitions(connection: Connection, before: float) -> list[str]:
     if connection.dialect.name == "sqlite":
         return []
-    return schema.ended(connection, before)
+    return partitions.ended(connection, before)
 
 
 # --- deletion --------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) 
 
 
 def _drop(connection: Connection, name: str) -> bool:
-    return schema.drop(connection, name, most=_MOVED)
+    return partitions.drop(connection, name, most=_MOVED)
 
 
 def _delete_calls(connection: Connection, calls: Sequence[tuple[float, str, str]]) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL
 
-from proxy.store import schema
+from proxy.store import triggers
 from proxy.store.connections import Lock, hold
 from proxy.store.errors import UnusableDatabase, refuse_encoding
 from proxy.store.tables import DERIVED, metadata
@@ -128,6 +128,6 @@ def _schema() -> tuple[str, ...]:
         "sqlite://", lambda ddl, *_, **__: made.append(str(ddl.compile(dialect=dialect)))
     )
     metadata.create_all(engine, checkfirst=False)
-    made += schema.statements("sqlite")
+    made += triggers.statements("sqlite")
     _VERSION.create(engine, checkfirst=False)
     return tuple(made)

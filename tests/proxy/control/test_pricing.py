@@ -19,7 +19,7 @@ from classifier.totals import cost_unknown_calls
 from proxy.control import pricing
 from proxy.control.pricing import PriceTable
 from proxy.routing.upstreams import allow_list
-from proxy.store.schema import TIERS
+from proxy.store.triggers import TIERS
 
 ROOT = Path(__file__).parents[3]
 UPSTREAMS = allow_list({"mine": {"url": "http://127.0.0.1:1"}, "openai": {"url": "http://gw:1"}})

@@ -35,7 +35,7 @@ from proxy.control.pricing import PriceTable
 from proxy.control.reports import _added_up
 from proxy.features.exports import archive
 from proxy.features.prune.deletion import prune
-from proxy.store import listing, schema, sqlite
+from proxy.store import listing, sqlite, triggers
 from proxy.store.batch_counts import (
     SummedBatch,
     all_of,
@@ -497,14 +497,14 @@ def _check_tasks(
 
 def check_calls(connection: Connection) -> None:
     """Compare what calls add up to with a recount of them."""
-    keys, sums = ", ".join(("batch", *schema.KEYS)), [f"sum({name})" for name in schema.SUMS]
+    keys, sums = ", ".join(("batch", *triggers.KEYS)), [f"sum({name})" for name in triggers.SUMS]
     stored = (
         f"SELECT {keys}, 0, {', '.join(sums)} FROM call_usage GROUP BY {keys}"
         f" HAVING {' OR '.join(f'{each} <> 0' for each in sums)}"
     )
     kept, counted = (
         sorted((tuple(row) for row in connection.execute(text(query))), key=repr)
-        for query in (stored, schema.usage_query(connection.dialect.name))
+        for query in (stored, triggers.usage_query(connection.dialect.name))
     )
     assert [tuple(map(_plain, row)) for row in kept] == [tuple(map(_plain, r)) for r in counted]
 

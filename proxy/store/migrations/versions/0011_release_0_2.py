@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from proxy.store import schema
+from proxy.store import triggers
 
 revision = "0011"
 down_revision = "0002"
@@ -228,6 +228,6 @@ def _add_totals() -> None:
     )  # fmt: skip
 
     op.create_index("rollouts_repeat", "rollouts", ["batch", "task", "repeat"])
-    filled = (schema.usage_fill(dialect), schema.MARK_ALL, schema.NOTE_ALL)
-    for statement in (*filled, *schema.statements(dialect)):
+    filled = (triggers.usage_fill(dialect), triggers.MARK_ALL, triggers.NOTE_ALL)
+    for statement in (*filled, *triggers.statements(dialect)):
         op.execute(_OF_0027.sub("", statement))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-from proxy.store import schema
+from proxy.store import triggers
 
 revision = "0027"
 down_revision = "0026"
@@ -16,5 +16,5 @@ def upgrade() -> None:
     text = sa.String(20).with_variant(sa.Text(), "postgresql")
     op.add_column("exchanges", sa.Column("billed_as", text, nullable=True))
     dialect = op.get_bind().dialect.name
-    for statement in (*schema.removals(dialect), *schema.statements(dialect)):
+    for statement in (*triggers.removals(dialect), *triggers.statements(dialect)):
         op.execute(statement)

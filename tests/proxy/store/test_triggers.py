@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text, update
 
 from classifier.records import Kind, Timing
-from proxy.store import schema
+from proxy.store import triggers
 from proxy.store.database import Database
-from proxy.store.schema import begin, wanted
 from proxy.store.tables import (
     USAGE_COUNTS,
     USAGE_SUMS,
@@ -152,28 +150,7 @@ def test_each_change_of_what_is_judged_has_a_number_of_its_own(database: Databas
 
 
 def test_each_column_has_its_sum() -> None:
-    assert {*schema.SUMS} == {*USAGE_COUNTS, *USAGE_SUMS}
-    assert {*schema.KEYS, "batch", "slot"} == {
+    assert {*triggers.SUMS} == {*USAGE_COUNTS, *USAGE_SUMS}
+    assert {*triggers.KEYS, "batch", "slot"} == {
         column.name for column in call_usage.primary_key.columns
     }
-
-
-# --- Which monthly partitions are wanted; test_postgres.py has calls in them ----------------------
-
-
-def at(*parts: int) -> float:
-    return datetime(*parts, tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]
-
-
-def test_this_month_and_the_next_two_are_wanted_across_the_year() -> None:
-    months = wanted(at(2026, 11, 30, 23, 59, 59))
-    assert [month.name for month in months] == [
-        "exchanges_2026_11", "exchanges_2026_12", "exchanges_2027_01",
-    ]  # fmt: skip
-    assert months[0].start == at(2026, 11, 1)
-    assert [month.end for month in months[:-1]] == [month.start for month in months[1:]]
-
-
-def test_a_month_begins_at_midnight_utc_of_its_first_day() -> None:
-    for moment in (at(2028, 2, 1), at(2028, 2, 29, 23, 59, 59)):
-        assert begin(moment) == at(2028, 2, 1)
