@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, bindparam, case, exists, func, or_, select
 
-from classifier.next_try import TaskPlace, TaskTries, Try, TryState, next_try
+from classifier.attempt_numbers import TaskPlace, TaskTries, Try, TryState, next_try
 from proxy.store.runs import OVER_AT
 from proxy.store.tables import (
     JOINED,

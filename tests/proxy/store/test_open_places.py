@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from classifier.next_try import TaskPlace as Place
+from classifier.attempt_numbers import TaskPlace as Place
 from proxy.store.database import Database
 from proxy.store.open_places import NotJudged
 from proxy.store.rollouts import PreparedRegistration

@@ -1,4 +1,4 @@
-"""The place of a rollout in its task if its registration leaves it open."""
+"""The repeat and attempt of a rollout whose registration names neither."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.next_try import NextTry, TaskTries, Try, TryState, next_try
-from classifier.next_try import TaskPlace as Place
+from classifier.attempt_numbers import NextTry, TaskTries, Try, TryState, next_try
+from classifier.attempt_numbers import TaskPlace as Place
 
 RUNS, COUNTS, FAILED = TryState.RUNNING, TryState.MEASURED, TryState.UNMEASURED
 
