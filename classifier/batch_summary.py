@@ -9,7 +9,7 @@ from typing import NamedTuple
 from classifier.batch_parts import BatchParts, parts_of
 from classifier.batches import Scores, reward_bounds
 from classifier.diagnostics import kinds
-from classifier.rollup import UNIT, Counts, Shapes, TaskProfile
+from classifier.repeat_counts import UNIT, Counts, Shapes, TaskProfile
 from classifier.score_keys import no_score
 from classifier.statistics import (
     Cluster,

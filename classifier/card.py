@@ -14,7 +14,7 @@ from classifier import codec
 from classifier.batch_summary import ScoredBatch
 from classifier.canonical_json import canonical_json, rounded
 from classifier.exported_batch import ExportedBatch
-from classifier.rollup import Counts
+from classifier.repeat_counts import Counts
 from classifier.verdicts import EVIDENCE, Policy
 from classifier.whole_batch import Answering, AnsweringModel, RegisteredModels
 

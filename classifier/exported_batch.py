@@ -17,8 +17,8 @@ from classifier.canonical_json import digest_of, record_digest, split
 from classifier.codec import CodecError, Json, decode_diagnostics
 from classifier.diagnostics import result_fields
 from classifier.records import Kind, RolloutRecord
+from classifier.repeat_counts import CountedRollout
 from classifier.results import result
-from classifier.rollup import CountedRollout
 from classifier.rules import judge
 from classifier.score_keys import ReportedScore, reported_score
 from classifier.totals import tokens_known, using_tokens

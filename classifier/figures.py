@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from classifier.batch_summary import ScoredBatch, tally
 from classifier.batches import RewardSpan
-from classifier.rollup import Counts
+from classifier.repeat_counts import Counts
 from classifier.verdicts import OWN_FAILURES, Health, Subcategory
 
 Query: TypeAlias = tuple[tuple[str, str], ...]

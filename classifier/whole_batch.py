@@ -16,8 +16,7 @@ from classifier.batch_summary import (
     summary_of,
 )
 from classifier.batches import Entry, counted_check, picked, problems, slot_name
-from classifier.reruns import NEVER_STARTED
-from classifier.rollup import (
+from classifier.repeat_counts import (
     CountedRollout,
     Counts,
     Note,
@@ -26,6 +25,7 @@ from classifier.rollup import (
     Shapes,
     part_of,
 )
+from classifier.reruns import NEVER_STARTED
 from classifier.validity.serving import (
     BatchFinding,
     ServingGroup,

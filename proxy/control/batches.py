@@ -19,8 +19,8 @@ from classifier.batch_summary import (
 from classifier.batches import RewardSpan, Scores, unmeasured_reason
 from classifier.figures import CountedBatch, figures_of
 from classifier.groups import TaskTotal
+from classifier.repeat_counts import Counts, Shapes
 from classifier.reruns import RerunCounts
-from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.whole_batch import Answering, answering_models, compare_served
 from proxy.control.conditions import Condition, Conditions, link_to

@@ -1,7 +1,7 @@
 """The counts of a batch, made whole from its rollouts and verdicts in one snapshot.
 
 Each verdict is stored with its kind: a number that it has in common with those that count alike
-(`classifier.rollup.kind_of`). The database adds up rollouts by kind, and repeats by task, in
+(`classifier.repeat_counts.kind_of`). The database adds up rollouts by kind, and repeats by task, in
 narrow indexes. Singly are read only one rollout of each kind, the attempts at repeats that were
 run again, verdicts without a kind, and what a summary names.
 """
@@ -46,8 +46,7 @@ from classifier.batch_summary import Named
 from classifier.batches import Entry, task_repeats
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.groups import TaskTotal
-from classifier.reruns import NEVER_STARTED
-from classifier.rollup import (
+from classifier.repeat_counts import (
     FRACTIONS,
     SUMS,
     TAKEN,
@@ -67,6 +66,7 @@ from classifier.rollup import (
     totals_of,
     whole,
 )
+from classifier.reruns import NEVER_STARTED
 from classifier.score_keys import ReportedScore, keys_of, no_score, reported_score
 from classifier.sentences import told
 from classifier.verdicts import AttributedTo

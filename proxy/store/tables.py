@@ -311,7 +311,8 @@ verdicts = Table(
     Column("lost_s", Float),
     Column("held_s", Float),
     Column("unearned", Boolean),  # a reward was reported, and no call was answered
-    # Alike where a batch counts rollouts alike (`classifier.rollup.kind_of`); null: read it singly.
+    # Alike where a batch counts rollouts alike (`classifier.repeat_counts.kind_of`); null: it is
+    # read singly.
     Column("counted", COUNT, info={"derived": True}),
     Column("taken", Float, info={"derived": True}),  # a reported score that does not count
     Column("stands_on", Text),  # JSON, the evidence of a final one beside its rollout's own calls

@@ -16,9 +16,9 @@ from classifier.batch_summary import (
     summary_of,
 )
 from classifier.batches import Entry, excused, task_repeats
-from classifier.rollup import CountedRollout, part_of
+from classifier.repeat_counts import CountedRollout, part_of
 from tests.classifier.entries_summary import reported_zeros, scores, summarize
-from tests.classifier.test_rollup import ENTRIES, entry, shapes
+from tests.classifier.test_repeat_counts import ENTRIES, entry, shapes
 
 
 @given(entries=ENTRIES)

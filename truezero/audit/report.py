@@ -14,7 +14,7 @@ from pathlib import Path
 from classifier.batch_summary import scores_of
 from classifier.batches import Entry, Scores, task_repeats
 from classifier.codec import Json, encode_verdict
-from classifier.rollup import CountedRollout
+from classifier.repeat_counts import CountedRollout
 from classifier.verdicts import EVIDENCE, Health, Policy
 from classifier.whole_batch import whole_batch
 from truezero.audit.audit_format import AuditFormat

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from classifier.batch_summary import exclusion_in
-from classifier.rollup import Counts, Shapes
+from classifier.repeat_counts import Counts, Shapes
 from classifier.statistics import Exclusion
 from proxy.control import batches as control_batches
 from tests.fakes import answers, replies

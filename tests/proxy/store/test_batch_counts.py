@@ -20,8 +20,7 @@ from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import Entry, RewardSpan, task_repeats
 from classifier.figures import FIGURES, CountedBatch, Query
 from classifier.records import Ending, Kind, Timing
-from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
-from classifier.rollup import (
+from classifier.repeat_counts import (
     UNIT,
     CountedRollout,
     NoteKind,
@@ -29,6 +28,7 @@ from classifier.rollup import (
     kind_of,
     part_of,
 )
+from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event
 
 from classifier import codec
 from classifier.records import Cause, Ending, Exchange, Kind, Timing, Usage
-from classifier.rollup import NoteKind
+from classifier.repeat_counts import NoteKind
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from classifier.whole_batch import MOST
 from proxy.store.batch_counts import sum_up

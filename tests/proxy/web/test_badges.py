@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Ending
-from classifier.rollup import SKIPPED, UNJUDGED
+from classifier.repeat_counts import SKIPPED, UNJUDGED
 from classifier.verdicts import OWN_FAILURES, Health, Level, Subcategory
 from proxy.web import badges
 from proxy.web.badges import CAUSES, HEALTHY, SUSPECTED

@@ -18,8 +18,8 @@ from click.testing import CliRunner
 
 from classifier.batch_summary import Named, exclusion_in, summary_of
 from classifier.figures import FIGURES, CountedBatch, figures_of
+from classifier.repeat_counts import part_of
 from classifier.reruns import NEVER_STARTED
-from classifier.rollup import part_of
 from proxy.features.exports import archive
 from proxy.store.batch_counts import _never_started, all_of
 from proxy.store.batches import rewards_of

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.batches import Entry
-from classifier.rollup import (
+from classifier.repeat_counts import (
     UNIT,
     AlikeRollouts,
     CountedRollout,
