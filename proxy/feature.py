@@ -13,7 +13,8 @@ which of these modules it has; each is imported when it is needed, and once:
 - ``final``: its part in final verdicts, as `proxy.store.verdicts.FinalPart` says.
 - ``stakes``: ``is_at(judged)``, whether something of its hangs on a verdict beside the score: then
   it is asked first whose failure that tells of.
-- ``evidence``: ``EVIDENCE``, what verdicts stand on, as `proxy.control.evidence.EvidenceKind`.
+- ``evidence``: ``EVIDENCE``, what verdicts stand on, as
+  `proxy.control.evidence_kinds.EvidenceKind`.
 - ``serving``: ``SERVING``, what it adds where the service is started, as
   `proxy.serving.ServingPart`.
 - ``start``: ``start(parts)``, which returns what it does in a process, as `proxy.parts.Started`.

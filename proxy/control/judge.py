@@ -27,7 +27,7 @@ from classifier.retries import with_advice
 from classifier.sentences import with_sentence
 from classifier.validity.serving import servings_text
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict, is_unearned
-from proxy.control.evidence import ASKED_S, stands_on, with_evidence
+from proxy.control.evidence_kinds import ASKED_S, stands_on, with_evidence
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
 from proxy.feature import modules

@@ -9,7 +9,7 @@ from typing import Any
 
 from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
-from proxy.control.evidence import as_it_stood
+from proxy.control.evidence_kinds import as_it_stood
 from proxy.control.judge import as_it_counts
 from proxy.features.exports.rows import RECORD_TYPES, Record, Row, place_of
 from proxy.store.rollouts import record_of

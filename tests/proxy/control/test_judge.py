@@ -20,7 +20,7 @@ from classifier.codec import encode_verdict
 from classifier.records import UNATTRIBUTED, RolloutRecord
 from classifier.verdicts import Policy
 from proxy.control import judge
-from proxy.control.evidence import LONGEST_S, NEIGHBOURS, with_evidence
+from proxy.control.evidence_kinds import LONGEST_S, NEIGHBOURS, with_evidence
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable

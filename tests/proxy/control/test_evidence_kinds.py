@@ -7,7 +7,7 @@ import random
 
 from classifier.records import Neighbours, RolloutRecord
 from classifier.references import NotRun, ReferenceSeries
-from proxy.control.evidence import as_it_stood, kinds, stands_on
+from proxy.control.evidence_kinds import as_it_stood, kinds, stands_on
 
 _RECORDS = 10_000
 
