@@ -51,7 +51,7 @@ from proxy.relay.context import (
 from proxy.relay.hold import Hold
 from proxy.relay.relay import Relay
 from proxy.relay.sockets import AgentSockets
-from proxy.routing.addresses import AddressGuard, LocalNames
+from proxy.routing.address_guard import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import key_digest
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys

@@ -26,7 +26,7 @@ from pydantic import (
 
 from classifier.verdicts import Policy
 from proxy.feature import settings_of_features, upstream_options
-from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
+from proxy.routing.address_guard import OwnAddresses, check_addresses, check_not_own
 from proxy.routing.upstreams import BUILT_IN, LOCAL, Upstream, allow_list, normalised
 from truezero.mistakes import meant, message, one_slip
 from truezero.printable import plural

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import quote
 
-from proxy.routing.addresses import LocalNames, name_of
+from proxy.routing.address_guard import LocalNames, name_of
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import first
 

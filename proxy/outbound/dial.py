@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from proxy.outbound import errors
 from proxy.outbound.connection import Connection
-from proxy.routing.addresses import AddressGuard
+from proxy.routing.address_guard import AddressGuard
 
 Address = tuple[int, Any]  # family, and what a socket of it connects to
 

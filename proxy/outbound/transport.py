@@ -14,7 +14,7 @@ from proxy.outbound import errors
 from proxy.outbound.connection import Connection
 from proxy.outbound.dial import Connector, route
 from proxy.outbound.request import SerializedRequest, UpstreamRequest, compose
-from proxy.routing.addresses import AddressGuard
+from proxy.routing.address_guard import AddressGuard
 
 # --- idle connections to one origin ------------------------------------------------------------
 # The most recently used one is reused first.

@@ -20,7 +20,7 @@ from proxy.relay.admission import Access
 from proxy.relay.hold import Hold
 from proxy.routing import headers as http_headers
 from proxy.routing import refusals
-from proxy.routing.addresses import LocalNames
+from proxy.routing.address_guard import LocalNames
 from proxy.routing.errors import Refusal, RefusalCode
 from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses, Target

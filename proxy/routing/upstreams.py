@@ -45,7 +45,8 @@ class Upstream:
     added chunk: tools/server/server-task.cpp), and for Azure, whose older API versions refuse
     the parameter.
 
-    ``allow_link_local``: it may have an address that `proxy.routing.addresses` blocks otherwise.
+    ``allow_link_local``: it may have an address that `proxy.routing.address_guard` blocks
+    otherwise.
 
     ``options``: what its table says that features read, by key.
     """

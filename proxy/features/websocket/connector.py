@@ -17,7 +17,7 @@ from websockets.typing import Subprotocol
 
 from classifier.records import Ending
 from proxy.outbound import dial
-from proxy.routing.addresses import AddressGuard
+from proxy.routing.address_guard import AddressGuard
 from proxy.routing.errors import RefusalCode
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Upstream

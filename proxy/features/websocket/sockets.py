@@ -7,7 +7,7 @@ from proxy.features.websocket.protocol import websocket_options
 from proxy.features.websocket.relay import WebSocketRelay
 from proxy.relay.context import RelayContext
 from proxy.relay.sockets import AgentSockets
-from proxy.routing.addresses import AddressGuard
+from proxy.routing.address_guard import AddressGuard
 
 server_options = websocket_options
 

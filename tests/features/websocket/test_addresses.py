@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.agent_sockets import UPGRADE
 from tests.fakes.talker import Talker
-from tests.proxy.routing.test_addresses import led_there
+from tests.proxy.routing.test_address_guard import led_there
 
 
 @pytest.mark.parametrize("allowed", [False, True])

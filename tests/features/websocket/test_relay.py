@@ -26,7 +26,7 @@ from classifier.verdicts import Subcategory
 from proxy.features.websocket.relay import WebSocketRelay
 from proxy.outbound import dial
 from proxy.relay.context import CallLimits, RefusedRequests, UnattributedCalls
-from proxy.routing.addresses import LocalNames
+from proxy.routing.address_guard import LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.target import Target

@@ -19,7 +19,7 @@ import pytest
 
 from proxy.outbound import dial, errors
 from proxy.outbound.transport import Http1Transport
-from proxy.routing.addresses import AddressGuard, GuardedAddressError, OwnAddresses
+from proxy.routing.address_guard import AddressGuard, GuardedAddressError, OwnAddresses
 from tests.fakes.asking import read, send
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Stay, hear, playing, serving

@@ -19,7 +19,7 @@ from proxy.relay.context import (
     failed,
     invalid_status,
 )
-from proxy.routing.addresses import LocalNames
+from proxy.routing.address_guard import LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import allow_list
 from tests.fakes import answers

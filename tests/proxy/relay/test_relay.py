@@ -21,7 +21,7 @@ from proxy.relay.admission import Access, AccessState
 from proxy.relay.call import PlannedHead
 from proxy.relay.context import CallLimits, LiveCalls, RefusedRequests, UnattributedCalls
 from proxy.relay.relay import AgentConnection, Relay
-from proxy.routing.addresses import LocalNames
+from proxy.routing.address_guard import LocalNames
 from proxy.routing.upstreams import Auth
 from proxy.wire import framing
 from tests.fakes import answers

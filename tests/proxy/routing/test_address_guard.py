@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.routing import addresses
-from proxy.routing.addresses import (
+from proxy.routing import address_guard
+from proxy.routing.address_guard import (
     AddressGuard,
     GuardedAddressError,
     LocalNames,
@@ -137,7 +137,7 @@ def test_an_operator_may_mean_it(tmp_path: Path) -> None:
 
 
 def test_nothing_in_the_built_in_table_is_there() -> None:
-    addresses.check_addresses(BUILT_IN)
+    address_guard.check_addresses(BUILT_IN)
     assert not any(upstream.allow_link_local for upstream in BUILT_IN.values())
 
 
@@ -168,9 +168,9 @@ def led_there(
     named = url.replace("127.0.0.1", "localhost")
     with serving(folder, UPSTREAM_NAMED=named, **settings) as service:
         here = (ip_network("127.0.0.0/8"), ip_network("::1"))
-        monkeypatch.setattr(addresses, "_NETWORKS", (*addresses._NETWORKS, *here))  # noqa: SLF001  networks are added to those that are known
+        monkeypatch.setattr(address_guard, "_NETWORKS", (*address_guard._NETWORKS, *here))  # noqa: SLF001  networks are added to those that are known
         monkeypatch.setattr(
-            addresses, "is_guarded", addresses.is_guarded.__wrapped__
+            address_guard, "is_guarded", address_guard.is_guarded.__wrapped__
         )  # remembers nothing
         yield service
 
