@@ -200,32 +200,31 @@ async def scores(service: Service, batch: str) -> Scores:
     return (await state_of(service, batch)).value.summary.scores
 
 
-async def states(service: Service, names: Sequence[str]) -> dict[str, BatchState]:
+async def states(
+    service: Service, names: Sequence[str], *, judged: bool = True
+) -> dict[str, BatchState]:
     """Return the state of each batch that has a rollout.
 
     A batch that has not changed costs one look at its version.
+
+    Arguments:
+        judged: rollouts that have changed are judged first.
     """
     versions = await service.read(batch_versions, names) if names else {}
     found = {}
     for name, version in versions.items():
         with suppress(Refusal):  # deleted meanwhile
-            current = await current_version(service, name) if version.waits else version
+            judges = judged and version.waits
+            current = await current_version(service, name) if judges else version
             state = await computed(service, service.batch_states, name, current, _read)
             found[name] = state.value
     return found
 
 
 async def mean_scores(service: Service, names: Sequence[str]) -> dict[str, float]:
-    """Return the score over measured repeats of each batch that has one, as it was last judged.
-
-    A batch that has not changed costs one look at its version.
-    """
-    versions = await service.read(batch_versions, names) if names else {}
-    means = {}
-    for name, version in versions.items():
-        with suppress(Refusal):  # deleted meanwhile
-            state = await computed(service, service.batch_states, name, version, _read)
-            means[name] = state.value.summary.scores.score_effective
+    """Return the score over measured repeats of each batch that has one, as it was last judged."""
+    found = await states(service, names, judged=False)
+    means = {name: each.summary.scores.score_effective for name, each in found.items()}
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
