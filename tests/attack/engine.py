@@ -16,6 +16,7 @@ from tests.fakes.provider import Answer, Pause, Request
 from tests.fakes.replies import Finish, Reply
 
 SAY = "Write this and no more: "
+_ASKED = "Reply with the word "
 WINDOW = 4_096  # tokens of prompt and answer
 BYTES_PER_TOKEN = 4
 _OUTPUT = 100  # tokens of an answer that nothing cuts
@@ -39,7 +40,7 @@ def obedient(request: Request) -> Answer:
 def _said(asked: dict[str, Any]) -> Reply:
     """What the model writes; its prompt is counted by what the messages say."""
     texts = [message["content"] for message in asked["messages"]]
-    told = texts[-1].partition(SAY)[2]
+    told = texts[-1].partition(SAY)[2] or texts[-1].partition(_ASKED)[2]
     return Reply(
         model=asked["model"],
         input_tokens=sum(map(len, texts)) // BYTES_PER_TOKEN,
