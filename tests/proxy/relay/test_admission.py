@@ -61,6 +61,17 @@ async def test_a_state_is_read_once_a_second() -> None:
     assert database.reads == 2
 
 
+@pytest.mark.parametrize("untrusted", [False, True])
+async def test_a_rollout_of_untrusted_agents_is_told_before_its_call_is_admitted(
+    *, untrusted: bool
+) -> None:
+    access = Database(AccessState(untrusted=untrusted)).access()
+    told: list[str] = []
+    access.on_untrusted = told.append
+    await access.admit(target())
+    assert told == ["r1"] * untrusted
+
+
 async def test_a_rollouts_end_closes_its_key() -> None:
     access = Database(AccessState(ends_at=100.0)).access()
     with pytest.raises(Refusal) as caught:
