@@ -20,7 +20,7 @@ TOKENS = 16
 MORE_TOKENS = 512  # of models that refuse so few
 
 WORD = "ready"
-"""What a question asks for."""
+"""The word that a question asks for."""
 _TEXT = f"{{number}} Never mind {{words}}. Reply with the word {WORD}."
 # Three of them are in each question, against caches that know a text by its meaning.
 _WORDS = (

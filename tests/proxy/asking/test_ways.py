@@ -63,7 +63,7 @@ def noted(database: Database, take: Callable[[Ways], None]) -> Ways:
 
 
 def way_of(database: Database, **asked: Any) -> Way:
-    """What is kept of a failed call."""
+    """The way that is kept of a failed call."""
     (failed,) = calls("503@m")
     failed = replace(failed, id=f"x{next(_numbers)}")
     return noted(database, lambda ways: note(ways, failed, **asked)).of(failed)
