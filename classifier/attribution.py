@@ -48,7 +48,7 @@ _OPEN = 10  # calls at once, beyond which half of the lane's are a burst
 _NOBODY = Neighbours()
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
-_OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
+OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
 _PERIODS = frozenset(("daily", "weekly", "monthly", "in_flight"))  # reasons of a quota's cause
 
 
@@ -363,7 +363,7 @@ def _attributed(
 
 
 def _rest(failed: Exchange, corroborated: bool | None) -> Attributed:
-    if _subcategory(failed) in _OPERATORS:
+    if _subcategory(failed) in OPERATORS:
         return Attributed(AttributedTo.OPERATOR, "account", corroborated)
     if failed.cause is not None and failed.cause.reason == WRONG_SHAPE:
         return Attributed(AttributedTo.OPERATOR, WRONG_SHAPE, corroborated)

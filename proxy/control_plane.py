@@ -120,6 +120,7 @@ def build(
         navigation=[each for plane in planes() for each in plane.navigation],
         batch_actions=[each for plane in planes() for each in plane.batch_actions],
         batch_marks=[each for plane in planes() for each in plane.batch_marks],
+        lane_columns=[each for plane in planes() for each in plane.lane_columns],
         head=[each for plane in planes() for each in plane.head],
         sharing=next((e.sharing(service) for e in planes() if e.sharing is not None), None),
     )

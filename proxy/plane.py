@@ -18,7 +18,7 @@ from proxy.control.queries import Service
 from proxy.feature import FeatureError, modules
 from proxy.web.batch_tabs import BatchTab
 from proxy.web.context import PageSharing
-from proxy.web.panels import BatchAction, BatchMark, NavigationItem, Panel
+from proxy.web.panels import BatchAction, BatchMark, LaneColumn, NavigationItem, Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,7 @@ class Plane:
     navigation: Sequence[NavigationItem] = ()
     batch_actions: Sequence[BatchAction] = ()
     batch_marks: Sequence[BatchMark] = ()
+    lane_columns: Sequence[LaneColumn] = ()
     look: Look | None = None
     head: Sequence[str] = ()
     sharing: Callable[[Service], PageSharing] | None = None

@@ -33,7 +33,7 @@ from proxy.control.queries import Service, run_in_thread
 from proxy.routing.upstreams import BUILT_IN
 from proxy.store import statistics
 from proxy.store.database import Database
-from proxy.store.lane_minutes import LanePlace, LaneRows, OpenRow, struck
+from proxy.store.lane_minutes import LanePlace, LaneRows, OpenRow, OverdueRow, struck
 
 LOOKED_BACK_S = 3600.0
 OVERDUE_S = 30.0
@@ -66,7 +66,8 @@ class NamedLane:
     ``calls`` have ended since the health was weighed from, else within the hour; ``failed`` counts
     failed ones by cause, without rejected requests. ``open`` calls are in flight, the oldest since
     ``open_since``. ``key_from`` is the setting that the key is from, or `AGENTS_OWN`; None: no key
-    was sent, or it is not known. ``next_at`` is when one that waits for it may try it.
+    was sent, or it is not known. ``next_at`` is when one that waits for it may try it. ``overdue``
+    are the rollouts whose calls are in flight far longer than usual, the oldest first.
     ``agents_only``: it fails, but has no word, as it never answered and nobody but agents named it.
     """
 
@@ -81,6 +82,7 @@ class NamedLane:
     key_from: str | None = None
     next_at: float | None = None
     agents_only: bool = False
+    overdue: Sequence[str] = ()
 
     @property
     def reason(self) -> str | None:
@@ -234,14 +236,19 @@ def lanes_of(
         health = lane_health(
             weighed(
                 tallies,
-                pending=_pending(in_flight[place], late),
+                pending=_pending(
+                    in_flight[place],
+                    Counter(row.started_at // MINUTE_S for row in late),
+                ),
                 explained=explained(place),
             ),
             now,
-            waiting=late.total(),
+            waiting=len(late),
             reference=references.get((place.upstream, canonical(place.model))),
         )
         lane = _named_lane(place, health, tallies, in_flight[place])
+        if late:
+            lane = replace(lane, overdue=[*dict.fromkeys(row.rollout_id for row in late)])
         whole = lanes[place._replace(server=None)]
         said = lane.own_key or any(each.answered for each in whole)
         if lane.fails and not said and not known(place):
@@ -279,18 +286,18 @@ def _next_at(tallies: Sequence[LaneTally]) -> float | None:
     return silent.next_at(None) if silent is not None and silent.is_down(0) else None
 
 
-def _waiting(rows: LaneRows, now: float) -> defaultdict[LanePlace, Counter[int]]:
-    """Count the calls that are overdue, by the minute in which they began."""
-    late: defaultdict[LanePlace, Counter[int]] = defaultdict(Counter)
+def _waiting(rows: LaneRows, now: float) -> defaultdict[LanePlace, list[OverdueRow]]:
+    """List the calls that are overdue by their lane, the oldest first."""
+    late: defaultdict[LanePlace, list[OverdueRow]] = defaultdict(list)
     for row in rows.overdue:
         place = LanePlace(row.upstream, row.model, row.key)
         p99_s = rows.p99_s.get(place[:3], 0.0)
         if now - row.started_at > max(OVERDUE_S, OVERDUE_TIMES * p99_s):
-            late[place][int(row.started_at // MINUTE_S)] += 1
+            late[place].append(row)
     return late
 
 
-def _pending(in_flight: Iterable[OpenRow], late: Mapping[int, int]) -> dict[int, int]:
+def _pending(in_flight: Iterable[OpenRow], late: Mapping[float, int]) -> dict[int, int]:
     """Return how many rollouts have calls in flight that are not overdue, by minute."""
     pending = {
         row.minute: min(row.rollouts, row.calls - late.get(row.minute, 0)) for row in in_flight

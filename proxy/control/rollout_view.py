@@ -205,7 +205,7 @@ class RolloutDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedSeries:
-    """What the proxy asked beside a failed call, and heard; ``facts`` as `series_facts` has it."""
+    """A series that the proxy asked beside a failed call; ``facts`` as `series_facts` has it."""
 
     series: str
     beside: str
@@ -238,11 +238,11 @@ async def rollout_detail(
     outlined = await service.read(outline, rollout_id, limit=CALLS)
     calls, marked = outlined.calls, _marked(verdict)
     proof = verdict["proof"] or {}
-    answered = {proof.get("first"), proof.get("last")}
+    answered = [*dict.fromkeys(filter(None, (proof.get("first"), proof.get("last"))))]
     listed = await run_in_thread(
         call_list, calls, marked=marked, answered=answered, show=show, opened=opened, at=at
     )
-    deciding = deciding_calls(verdict) or [each for each in answered if each]
+    deciding = deciding_calls(verdict) or answered
     asked = [
         AskedSeries(
             series=each["series"], beside=each["exchange_id"], result=each["result"], facts=facts

@@ -25,14 +25,13 @@ from proxy.store import lane_minutes, statistics
 from proxy.store.batches import CallSum, question_sums
 from proxy.store.calls import some_of
 from proxy.store.errors import StoreError
-from proxy.store.lane_minutes import KeyStep, Took, quantile
+from proxy.store.lane_minutes import LanePlace, LaneStep, Took, quantile
 
 # --- figures of upstreams and their models -----------------------------------------------------
 
 
 _AGENTS_FAULT = "rejected_request"
 _NO_KEY = "-"  # calls that sent none
-DRAWN = 8  # models and keys of an upstream that are followed over time, the busiest
 
 Facts = Mapping[str, Any]
 
@@ -107,8 +106,7 @@ class UpstreamStats:
     """One upstream over a window.
 
     ``models`` are by name (None: no call said which), ``keys`` are of calls that asked a model;
-    both the busiest first. ``points`` are consecutive steps; ``model_points`` and ``key_points``
-    the same steps of the busiest models and keys.
+    both the busiest first. ``points`` are consecutive steps.
     """
 
     name: str
@@ -117,8 +115,25 @@ class UpstreamStats:
     models: Sequence[tuple[str | None, CallStats]]
     keys: Sequence[KeyStats]
     points: Sequence[UpstreamPoint]
-    model_points: Sequence[tuple[str | None, Sequence[UpstreamPoint]]] = ()
-    key_points: Sequence[tuple[str, Sequence[UpstreamPoint]]] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStats:
+    """One key and model over a window: ``calls`` asked the model, ``failed`` ones are by cause.
+
+    ``answered_at`` and ``failed_at`` are when the last such call began, in epoch seconds. ``now``
+    is the lane's health, None if it was not called for an hour; ``steps`` are what was counted.
+    """
+
+    place: LanePlace
+    key_from: str | None
+    calls: int
+    failed: Mapping[str, int]
+    answered_at: float | None
+    failed_at: float | None
+    latencies: Latencies
+    now: NamedLane | None
+    steps: Sequence[LaneStep] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +154,7 @@ def upstream_stats(
     window: Window,
     rows: Sequence[Facts],
     *,
-    keys: Sequence[KeyStep] = (),
+    keys: Sequence[LaneStep] = (),
     taken: Sequence[Took] = (),
     lanes: Sequence[NamedLane] = (),
     key_names: Callable[[str], str | None] = lambda _key: None,
@@ -155,7 +170,7 @@ def upstream_stats(
         key_names: the setting that a key is from, by its digest.
     """
     of_upstream = _grouped(rows, "upstream")
-    steps: defaultdict[str, list[KeyStep]] = defaultdict(list)
+    steps: defaultdict[str, list[LaneStep]] = defaultdict(list)
     for step in keys:
         steps[step.upstream].append(step)
     seconds: defaultdict[str, list[Took]] = defaultdict(list)
@@ -176,14 +191,14 @@ def _upstream(
     window: Window,
     name: str,
     rows: Sequence[Facts],
-    steps: Sequence[KeyStep],
+    steps: Sequence[LaneStep],
     taken: Sequence[Took],
     lanes: Sequence[NamedLane],
     key_names: Callable[[str], str | None],
     origin: str,
 ) -> UpstreamStats:
     of_model = _grouped(rows, "model")
-    of_key: defaultdict[str, list[KeyStep]] = defaultdict(list)
+    of_key: defaultdict[str, list[LaneStep]] = defaultdict(list)
     for step in steps:
         of_key[step.key or _NO_KEY].append(step)
     keys = sorted(
@@ -202,8 +217,6 @@ def _upstream(
         models=models,
         keys=keys,
         points=_points(window, rows, taken),
-        model_points=[(model, _points(window, of_model[model])) for model, _ in models[:DRAWN]],
-        key_points=[(key, _key_points(window, of_key[key])) for key, *_ in keys[:DRAWN]],
     )
 
 
@@ -289,7 +302,8 @@ def _points(
     return points
 
 
-def _key_points(window: Window, steps: Iterable[KeyStep]) -> list[UpstreamPoint]:
+def lane_points(window: Window, steps: Iterable[LaneStep]) -> list[UpstreamPoint]:
+    """Return the steps of a window with the calls of one lane."""
     by_step = {step.step * window.step_s: step for step in steps}
     points = []
     for at in window.edges:
@@ -299,8 +313,45 @@ def _key_points(window: Window, steps: Iterable[KeyStep]) -> list[UpstreamPoint]
     return points
 
 
+def lane_stats(
+    steps: Iterable[LaneStep],
+    taken: Iterable[Took],
+    lanes: Iterable[NamedLane],
+    key_names: Callable[[str | None], str | None],
+) -> list[LaneStats]:
+    """Sum up calls by lane, and put the health of each now beside them.
+
+    Lanes are listed that were called in the window or within the hour.
+    """
+    of_lane: defaultdict[LanePlace, list[LaneStep]] = defaultdict(list)
+    for step in steps:
+        of_lane[LanePlace(step.upstream, step.model, step.key)].append(step)
+    seconds: defaultdict[LanePlace, list[Took]] = defaultdict(list)
+    for took in taken:
+        seconds[LanePlace(took.upstream, took.model, took.key)].append(took)
+    now = {lane.place: lane for lane in lanes if lane.place.server is None}
+    return [
+        LaneStats(
+            place=place,
+            key_from=key_names(place.key),
+            calls=sum(step.calls for step in of_lane[place]),
+            failed=sum((Counter(step.failed) for step in of_lane[place]), Counter()),
+            answered_at=_latest(step.answered_at for step in of_lane[place]),
+            failed_at=_latest(step.failed_at for step in of_lane[place]),
+            latencies=_latencies(seconds[place]),
+            now=now.get(place),
+            steps=of_lane[place],
+        )
+        for place in dict.fromkeys((*now, *[*of_lane]))
+    ]
+
+
+def _latest(times: Iterable[float | None]) -> float | None:
+    return max((at for at in times if at is not None), default=None)
+
+
 def _key_stats(
-    key: str, steps: Iterable[KeyStep], lanes: Sequence[NamedLane], source: str | None
+    key: str, steps: Iterable[LaneStep], lanes: Sequence[NamedLane], source: str | None
 ) -> KeyStats:
     calls = failed = 0
     for step in steps:
@@ -477,7 +528,7 @@ class WindowReport:
     """All upstreams called in a window: ``calls`` have ended, ``asked`` of them asked a model.
 
     ``questions`` are the proxy's own calls among them, by upstream. ``open`` calls to each upstream
-    are in flight, the oldest since a time (epoch seconds).
+    are in flight, the oldest since a time (epoch seconds). ``lanes`` are all keys and models.
     """
 
     window: Window
@@ -486,6 +537,7 @@ class WindowReport:
     asked: int
     questions: Mapping[str, CallTotals]
     open: Mapping[str, tuple[int, float]]
+    lanes: Sequence[LaneStats]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the response to `GET /upstreams`."""
@@ -518,7 +570,7 @@ async def upstream_report(
     window = _window(since, until, service.now())
     span = {"since": window.start, "until": window.end}
     rows = await _counted(service, window.start, window.end, window.step_s)
-    keys = await service.read(lane_minutes.key_steps, **span, step_s=window.step_s)
+    keys = await service.read(lane_minutes.lane_steps, **span, step_s=window.step_s)
     timed = window.end - window.start <= TIMED_S + window.step_s
     taken = await service.read(lane_minutes.took, **span) if timed else []
     asked = await service.read(question_sums, **span)
@@ -529,11 +581,13 @@ async def upstream_report(
         lanes = [*lanes, *chain.from_iterable(earlier.values())]
     origins = {name: each.origin if each.url else "" for name, each in service.upstreams.items()}
     own = {lane.place.key for lane in lanes if lane.own_key}
+
+    def key_names(key: str | None) -> str | None:
+        return None if key == _NO_KEY else key_from(service, key, own_key=key in own)
+
     items = await run_in_thread(
         upstream_stats, window, rows, keys=keys, taken=taken, lanes=lanes, origins=origins,
-        key_names=lambda key: None
-        if key == _NO_KEY
-        else key_from(service, key, own_key=key in own),
+        key_names=key_names,
     )  # fmt: skip
     return WindowReport(
         window=window,
@@ -542,6 +596,7 @@ async def upstream_report(
         asked=sum(step.calls for step in keys),
         questions=await service.run(_totals_of_questions, service.prices, asked),
         open=_in_flight(lanes),
+        lanes=lane_stats(keys, taken, [] if until is not None else lanes, key_names),
     )
 
 
@@ -565,31 +620,22 @@ def _totals_of_questions(prices: PriceTable, sums: Sequence[CallSum]) -> dict[st
 LOOKED_BACK_S = 7 * 86_400  # for upstreams that failed and were not called since
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
-    """An upstream whose lanes were down when it was last called, and that was not called since.
+async def quiet_lanes(service: Service, report: WindowReport) -> list[LaneStats]:
+    """Return the lanes that were down at their last call, before a report's window.
 
-    ``failed`` counts the failed calls by subcategory that its lanes' words were decided by.
-    ``last_at`` is when its last call began, in epoch seconds.
+    Only an answer ends an outage. They are of upstreams that were not called since.
     """
-
-    upstream: str
-    down: Down
-    last_at: float | None
-    failed: Mapping[str, int]
-
-
-async def quiet_outages(service: Service, report: WindowReport) -> list[Outage]:
-    """Return the outages that a report's window does not hold: only an answer ends one."""
     begin, end = report.window.start - LOOKED_BACK_S, report.window.start
-    called = {item.name for item in report.items}
+    called = {lane.place.upstream for lane in report.lanes} | {each.name for each in report.items}
     earlier = await _when_last_called(service, but=called, since=begin, until=end)
-    outages = []
-    for name, lanes in earlier.items():
-        down = all_down(lanes)
-        if down is not None:
-            outages.append(_outage(name, down, lanes))
-    return outages
+    down = [
+        lane
+        for lanes in earlier.values()
+        for lane in lanes
+        if lane.health.word is LaneWord.DOWN and lane.place.server is None
+    ]
+    own = {lane.place.key for lane in down if lane.own_key}
+    return lane_stats((), (), down, lambda key: key_from(service, key, own_key=key in own))
 
 
 async def _when_last_called(
@@ -601,19 +647,6 @@ async def _when_last_called(
         name: await service.run(last_lanes, service.database, name, (last[name] + 1) * MINUTE_S)
         for name in sorted(last.keys() - but)
     }
-
-
-def _outage(upstream: str, down: Down, lanes: Sequence[NamedLane]) -> Outage:
-    failed: Counter[str] = Counter()
-    for lane in lanes:
-        if lane.place.server is None:
-            failed.update(lane.failed)
-    return Outage(
-        upstream=upstream,
-        down=down,
-        last_at=max((lane.last_at for lane in lanes if lane.last_at is not None), default=None),
-        failed=dict(failed.most_common()),
-    )
 
 
 async def _counted(

@@ -350,6 +350,7 @@ class OverdueRow(NamedTuple):
     model: str | None
     key: str | None
     started_at: float
+    rollout_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -588,7 +589,7 @@ def _open(connection: Connection) -> list[OpenRow]:
 def _overdue(connection: Connection, before: float) -> list[OverdueRow]:
     each = open_calls.c
     query = (
-        select(each.upstream, each.model, each.key_digest, each.started_at)
+        select(each.upstream, each.model, each.key_digest, each.started_at, each.rollout_id)
         .where(each.kind.in_(ANSWERING), each.started_at < before)
         .order_by(each.started_at)
         .limit(_OVERDUE)
@@ -676,33 +677,51 @@ def quantile(counts: Mapping[float, int], share: float) -> float | None:
 # --- lanes over a window of time ---------------------------------------------------------------
 
 
-class KeyStep(NamedTuple):
-    """Ended calls by one key in one step (times its seconds since the epoch); failures by cause."""
+class LaneStep(NamedTuple):
+    """Ended calls of one lane in one step (times its seconds since the epoch); failures by cause.
+
+    ``answered_at`` and ``failed_at`` are when the last such call began, in epoch seconds.
+    """
 
     step: int
     upstream: str
+    model: str | None
     key: str | None
     calls: int
     failed: Mapping[str, int]
+    answered_at: float | None = None
+    failed_at: float | None = None
 
 
-def key_steps(connection: Connection, *, since: float, until: float, step_s: int) -> list[KeyStep]:
-    """Count the calls by each key that began in a time (epoch seconds), by whole minutes."""
+def lane_steps(
+    connection: Connection, *, since: float, until: float, step_s: int
+) -> list[LaneStep]:
+    """Count the calls of each lane that began in a time (epoch seconds), by whole minutes."""
     step = (_EACH.minute // (step_s // MINUTE_S)).label("step")
-    by = (step, _EACH.upstream, _EACH.key_digest, _EACH.failed)
-    query = select(*by, func.sum(_CALLS), func.count()).where(*_in(since, until)).group_by(*by)
-    calls: Counter[tuple[int, str, str]] = Counter()
-    failed: defaultdict[tuple[int, str, str], Counter[str]] = defaultdict(Counter)
-    for at, upstream, key, causes, count, rows in connection.execute(query):
-        place = (int(at), upstream, key)
+    by = (step, _EACH.upstream, _EACH.model, _EACH.key_digest, _EACH.failed)
+    last = (func.max(_EACH.last_answered_at), func.max(_EACH.last_failed_at))
+    query = select(*by, func.sum(_CALLS), func.count(), *last)
+    calls: Counter[tuple[Any, ...]] = Counter()
+    failed: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+    times: defaultdict[tuple[Any, ...], list[list[float]]] = defaultdict(lambda: [[], []])
+    for at, *lane, causes, count, rows, answered_at, failed_at in connection.execute(
+        query.where(*_in(since, until)).group_by(*by)
+    ):
+        place = (int(at), *lane)
         calls[place] += int(count)
+        for known, time in zip(times[place], (answered_at, failed_at), strict=True):
+            known.extend((time,) if time else ())  # 0: none was answered
         if causes != "{}":  # of as many rows that failed alike
             for cause, failures in orjson.loads(causes).items():
                 failed[place][cause] += failures * rows
     return [
-        KeyStep(at, upstream, key or None, count, failed[at, upstream, key])
-        for (at, upstream, key), count in calls.items()
-    ]
+        LaneStep(
+            at, upstream, model or None, key or None, count, failed[place],
+            *(max(known, default=None) for known in times[place]),
+        )
+        for place, count in calls.items()
+        for at, upstream, model, key in (place,)
+    ]  # fmt: skip
 
 
 class Took(NamedTuple):
@@ -713,14 +732,16 @@ class Took(NamedTuple):
     model: str | None
     first_byte_s: Mapping[float, int]
     duration_s: Mapping[float, int]
+    key: str | None = None
 
 
 def took(connection: Connection, *, since: float, until: float) -> list[Took]:
     """List the seconds that calls took which began in a time (epoch seconds)."""
-    query = select(_EACH.minute, _EACH.upstream, _EACH.model, _EACH.votes).where(*_in(since, until))
+    names = (_EACH.minute, _EACH.upstream, _EACH.model, _EACH.votes, _EACH.key_digest)
+    query = select(*names).where(*_in(since, until))
     return [
-        Took(minute, upstream, model or None, *_seconds(votes))
-        for minute, upstream, model, votes in connection.execute(query)
+        Took(minute, upstream, model or None, *_seconds(votes), key or None)
+        for minute, upstream, model, votes, key in connection.execute(query)
     ]
 
 

@@ -113,10 +113,10 @@ def score_bar(summary: Mapping[str, Any]) -> ScoreBar | None:
 
 
 WIDTH = 1000  # of a plot, which a page stretches
-_HEIGHT, _LATENCY_HEIGHT, _PART_HEIGHT = 120, 66, 44  # pixels
+_HEIGHT, _LATENCY_HEIGHT = 120, 66  # pixels
 _GAP = 0.08  # of a step, on either side of its column
 _LEAST_HEIGHT = 2.2  # pixels: one failed call of a thousand is still visible
-_LABELS, _FEW_LABELS = 5, 2  # below a plot, roughly
+_LABELS = 5  # below a plot, roughly
 _MOST_LINES = 3  # across latencies, above zero
 
 _ALL_CALLS = Badge(name="all-calls", label="all calls", meaning="", shape=badges.SQUARE)
@@ -133,7 +133,6 @@ class Plot:
     ``totals`` are what its columns come to; ``label`` has them as text.
     """
 
-    name: str
     paths: Sequence[tuple[Badge, str]]
     totals: Sequence[tuple[Badge, str]]
     label: str
@@ -150,13 +149,13 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeChart:
-    """Plots over the same steps and on the same scale, with their values as a table.
+    """A plot along time, with its values as a table.
 
-    ``ticks`` are (percent, text) below each plot, ``lines`` (pixels, text) across it; ``whole``
-    has the values of all steps together.
+    ``ticks`` are (percent, text) below it, ``lines`` (pixels, text) across it; ``whole`` has the
+    values of all steps together.
     """
 
-    plots: Sequence[Plot]
+    plot: Plot
     height: int
     step_s: int
     ticks: Sequence[tuple[float, str]]
@@ -175,13 +174,6 @@ class TimeChart:
         """The end of the last step, in epoch seconds."""
         return self.steps[-1].at + self.step_s
 
-    @property
-    def legend(self) -> Sequence[tuple[Badge, str]]:
-        """The meaning of each colour; with its count where there is one plot only."""
-        if len(self.plots) == 1:
-            return self.plots[0].totals
-        return [(badge, "") for badge in dict.fromkeys(b for p in self.plots for b, _ in p.totals)]
-
 
 def failures(points: Sequence[Point], step_s: int, *, height: int = _HEIGHT) -> TimeChart:
     """Lay out failed calls, stacked by subcategory in the order of the legend, before all calls.
@@ -194,7 +186,7 @@ def failures(points: Sequence[Point], step_s: int, *, height: int = _HEIGHT) -> 
     totals = _totals(points)
     shown = [badge for badge in _legend() if totals[badge]]
     return TimeChart(
-        plots=[_columns("", points, step_s, top, height)],
+        plot=_columns(points, step_s, top, height),
         height=height,
         step_s=step_s,
         ticks=_ticks(points, step_s, _LABELS),
@@ -205,33 +197,6 @@ def failures(points: Sequence[Point], step_s: int, *, height: int = _HEIGHT) -> 
             for point, counts in ((point, _totals([point])) for point in points)
         ],
         whole=[format.number(totals[badge]) for badge in shown],
-    )
-
-
-def multiples(parts: Sequence[tuple[str, Sequence[Point]]], step_s: int) -> TimeChart | None:
-    """Lay out parts of a whole, each by name, like `failures`; None of fewer than two.
-
-    A value is the failed of all calls.
-    """
-    if len(parts) < 2:
-        return None
-    top = round_up(max(point.calls for _, points in parts for point in points))
-    return TimeChart(
-        plots=[_columns(name, points, step_s, top, _PART_HEIGHT) for name, points in parts],
-        height=_PART_HEIGHT,
-        step_s=step_s,
-        ticks=_ticks(parts[0][1], step_s, _FEW_LABELS),
-        lines=[(_PART_HEIGHT, "0"), (0, format.short(top))],
-        heads=[name for name, _ in parts],
-        steps=[
-            Step(
-                at=at[0].at,
-                values=[_failed_of([point]) for point in at],
-                failed=sum(sum(point.failed.values()) for point in at),
-            )
-            for at in zip(*(points for _, points in parts), strict=True)
-        ],
-        whole=[_failed_of(points) for _, points in parts],
     )
 
 
@@ -258,7 +223,7 @@ def latencies(points: Sequence[UpstreamPoint], step_s: int, whole: Latencies) ->
     words = ", ".join(f"{badge.label} {value}" for badge, value in totals)
     label = f"Time to the first byte {_span(points, step_s)}: {words}"
     return TimeChart(
-        plots=[Plot(name="", paths=list(paths.items()), totals=totals, label=label)],
+        plot=Plot(paths=list(paths.items()), totals=totals, label=label),
         height=_LATENCY_HEIGHT,
         step_s=step_s,
         ticks=_ticks(points, step_s, _LABELS),
@@ -299,16 +264,7 @@ def _step_of(point: Point, values: Sequence[str]) -> Step:
     return Step(at=point.at, values=values, failed=sum(point.failed.values()))
 
 
-def _failed_of(points: Sequence[Point]) -> str:
-    """Return ``3 of 40``, the failed of all calls; unknown if there was none."""
-    calls = sum(point.calls for point in points)
-    if not calls:
-        return format.UNKNOWN
-    failed = sum(sum(point.failed.values()) for point in points)
-    return f"{format.number(failed)} of {format.number(calls)}"
-
-
-def _columns(name: str, points: Sequence[Point], step_s: int, top: int, height: int) -> Plot:
+def _columns(points: Sequence[Point], step_s: int, top: int, height: int) -> Plot:
     """Draw a step's failed calls as blocks on one another, before the column of all its calls."""
     columns: dict[Badge, list[str]] = {badge: [] for badge in reversed(_legend())}
     for n, point in enumerate(points):
@@ -325,12 +281,10 @@ def _columns(name: str, points: Sequence[Point], step_s: int, top: int, height: 
     whole = _totals(points)
     totals = [(badge, format.number(whole[badge])) for badge in _legend() if whole[badge]]
     words = ", ".join(f"{count} {badge.label}" for badge, count in totals)
-    label = f"Failed calls {_span(points, step_s)}: {words}"
     return Plot(
-        name=name,
         paths=[(badge, "".join(path)) for badge, path in columns.items() if path],
         totals=totals,
-        label=f"{name}: {label}" if name else label,
+        label=f"Failed calls {_span(points, step_s)}: {words}",
     )
 
 

@@ -21,7 +21,15 @@ from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, panels, render
 from proxy.web.compression import compress
-from proxy.web.panels import BatchAction, BatchMark, NavigationItem, Panel, PanelPlace, ShownPanel
+from proxy.web.panels import (
+    BatchAction,
+    BatchMark,
+    LaneColumn,
+    NavigationItem,
+    Panel,
+    PanelPlace,
+    ShownPanel,
+)
 from truezero.models.batches import Moment
 
 # --- context and routes ------------------------------------------------------------------------
@@ -84,7 +92,8 @@ class PageContext:
     """The context of every page.
 
     ``address`` is the base URL handed to agents; ``panels``, ``navigation``, ``batch_actions``,
-    ``batch_marks``, ``head`` and ``sharing`` are those of features, as `proxy.plane.Plane` says.
+    ``batch_marks``, ``lane_columns``, ``head`` and ``sharing`` are those of features, as
+    `proxy.plane.Plane` says.
     """
 
     service: Service
@@ -96,6 +105,7 @@ class PageContext:
     navigation: Sequence[NavigationItem] = ()
     batch_actions: Sequence[BatchAction] = ()
     batch_marks: Sequence[BatchMark] = ()
+    lane_columns: Sequence[LaneColumn] = ()
     head: Sequence[str] = ()
     sharing: PageSharing | None = None
 

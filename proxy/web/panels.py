@@ -1,4 +1,4 @@
-"""Places on the pages of rollouts, batches and upstreams where a feature shows something."""
+"""Places on pages where a feature shows something."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+from classifier.fingerprints import Lane
 from proxy.control.queries import Service
 
 
@@ -16,7 +17,6 @@ class PanelPlace(Enum):
     ROLLOUT_SUMS = "among the sums of a rollout, which is named"
     BATCH_CHECK = "below what says whether a batch can be published, which is named"
     BATCH_COST = "above the tables of a batch's cost, which is named"
-    UPSTREAM = "under the name of each upstream; read once for all, for no name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +63,25 @@ class BatchMark(NamedTuple):
     label: str
     tab: str
     read: Callable[[Service], Awaitable[Mapping[str, str]]]
+
+
+class LaneMark(NamedTuple):
+    """Words of a feature about one key and model, and the page that says more."""
+
+    text: str
+    path: str | None = None
+
+
+class LaneColumn(NamedTuple):
+    """A column of the table of upstreams, which has a row for each key and model.
+
+    ``name`` is its name in addresses, ``label`` its head. ``read`` returns the marks of each lane
+    that has some; the column is shown where one has.
+    """
+
+    name: str
+    label: str
+    read: Callable[[Service], Awaitable[Mapping[Lane, Sequence[LaneMark]]]]
 
 
 class ShownPanel(NamedTuple):

@@ -85,8 +85,8 @@ PAGES = {
     "causes": "/ui/causes",
     "groups": "/ui/rollouts?by=fingerprint",
     "upstreams": "/ui/upstreams?window=86400",
+    "row of upstreams": "/ui/upstreams?lane=openai+%C2%B7+gpt-5-mini+%C2%B7+key-7bdad8b5",
     "card": f"{BATCH}/card",
-    "status": "/status",
     "status for everybody": "/status?public=1",
     "find": "/ui/find?q=auth",
     "help": "/ui/help/guides/integrations.md",
@@ -285,6 +285,7 @@ LISTS = {
     "two batches": f"/ui/compare?a=odd&b={ODD}",
     "causes": "/ui/causes",
     "upstreams": "/ui/upstreams?window=86400",
+    "rollout": f"/ui/rollouts/{ODD[:190]}-1",
 }
 BOXES = """
 () => [...document.querySelectorAll("table.listing")].map((table) => {
@@ -549,7 +550,7 @@ def test_a_chart_reads_its_values_out_by_keyboard_and_by_mouse(
     shown: Shown, reader: Opener
 ) -> None:
     page = reader(shown.url).opens("/ui/upstreams?window=86400")
-    for name in ("calls", "latencies", "models", "keys"):
+    for name in ("calls", "latencies"):
         figure = page.locator(f"#upstream-openai-{name}")
         heads, *steps, _ = table(figure)
         readout, plots = figure.locator(".readout"), figure.locator("svg.plot")
@@ -1000,13 +1001,16 @@ def test_a_dead_key_is_told_with_its_upstream_and_since_when(
         calls = httpx.get(f"{fresh.url}/rollouts/rollout-0/exchanges").json()["items"]
         key = calls[0]["key_digest"]
         page = reader(fresh.url).opens("/ui/upstreams")
-        lane = page.get_by_text(
-            f"openai · gpt-5-mini · {key} (an agent's own) has been down since"
-        ).first
-        expect(lane).to_be_in_viewport()
-        expect(page.locator("#main")).to_contain_text(
-            f"{key} (an agent's own) 6 calls, 6 failed, dead: auth since"
-        )
+        row = page.locator("table.lanes tbody tr", has_text=key)
+        expect(row).to_be_in_viewport()
+        expect(row.locator(".pill")).to_have_text("down")
+        expect(row.locator("[data-label=Whose]")).to_have_text("operator's")
+        expect(row.locator("[data-label=Failed]")).to_have_text("6 of 6")
+        expect(row.locator("[data-label='Failing since'] time")).to_be_visible()
+        row.get_by_role("link").first.click()
+        expect(page.locator("#lane-calls")).to_be_in_viewport()
+        expect(page.locator(".more-of")).to_contain_text("The agent's own key")
+        assert serious(page) == []
         page.goto("about:blank")
 
 

@@ -40,13 +40,18 @@ async def breaker_states(service: Service, batch: str) -> list[BreakerState]:
     return [at(state, service.now()) for state in states]
 
 
-async def open_by_batch(service: Service) -> dict[str, str]:
-    """Name the worst state among the breakers of each batch that has one which is not closed."""
+async def open_states(service: Service) -> list[BreakerState]:
+    """Return the breakers of all batches that are not closed, as they are now."""
     now = service.now()
     opened = Breakers(service.database.connections).opened
+    return [at(state, now) for state in await service.run(opened, since=0.0, now=now)]
+
+
+async def open_by_batch(service: Service) -> dict[str, str]:
+    """Name the worst state among the breakers of each batch that has one which is not closed."""
     phases: dict[str, set[Phase]] = {}
-    for state in await service.run(opened, since=0.0, now=now):
-        phases.setdefault(state.batch, set()).add(at(state, now).phase)
+    for state in await open_states(service):
+        phases.setdefault(state.batch, set()).add(state.phase)
     return {
         batch: "breaker open" if Phase.OPEN in found else "breaker half-open"
         for batch, found in phases.items()

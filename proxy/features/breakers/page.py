@@ -11,9 +11,15 @@ from classifier.fingerprints import Lane
 from classifier.retries import reset_command
 from classifier.verdicts import Subcategory
 from proxy.control.queries import Service, path_of
-from proxy.features.breakers.control import breaker_states, breaker_stories, reset_breaker
+from proxy.features.breakers.control import (
+    breaker_states,
+    breaker_stories,
+    open_states,
+    reset_breaker,
+)
 from proxy.web.batch_tabs import OpenTab, rerun_command
 from proxy.web.context import Context, Name, form_fields, page_router, redirect
+from proxy.web.panels import LaneMark
 from proxy.web.remedies import remedy
 
 router = page_router()
@@ -54,6 +60,16 @@ async def mark(service: Service, batch: str) -> str | None:
     states = await breaker_states(service, batch)
     active = sum(state.phase is not Phase.CLOSED for state in states)
     return f"{active} open" if active else None
+
+
+async def lane_marks(service: Service) -> dict[Lane, list[LaneMark]]:
+    """Name the batches that stopped calling a lane, each with the tab that tells why."""
+    marks: dict[Lane, list[LaneMark]] = {}
+    for state in await open_states(service):
+        path = path_of("batches", state.batch) + "?tab=breakers"
+        words = f"{state.phase.value.replace('_', '-')} in {state.batch}"
+        marks.setdefault(Lane.read(state.lane), []).append(LaneMark(words, path))
+    return marks
 
 
 def _remedy(fingerprint: str | None) -> str:

@@ -10,7 +10,7 @@ from proxy.api.problems import BATCH, PROBLEMS, Service
 from proxy.features.breakers import control, page
 from proxy.plane import Plane
 from proxy.web.batch_tabs import BatchTab
-from proxy.web.panels import BatchMark
+from proxy.web.panels import BatchMark, LaneColumn
 from truezero import models
 
 router = APIRouter(responses=PROBLEMS, tags=["batches"])
@@ -58,5 +58,6 @@ PLANE = Plane(
         )
     ],
     batch_marks=[BatchMark("breaker", "Breaker open", "breakers", control.open_by_batch)],
+    lane_columns=[LaneColumn("breaker", "Breaker", page.lane_marks)],
     look=control.open_breakers,
 )

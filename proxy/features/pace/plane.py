@@ -1,24 +1,28 @@
-"""The part of pace on pages: the calls that wait for their turn, under their upstream's name."""
+"""The part of pace on pages: the calls that wait for their turn, beside their key and model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from classifier.fingerprints import Lane
 from proxy.control.queries import Service
-from proxy.features.pace.shares import PaceShares, WaitingCalls
+from proxy.features.pace.shares import PaceShares
 from proxy.plane import Plane
-from proxy.web.panels import Panel, PanelPlace
+from proxy.web import format
+from proxy.web.panels import LaneColumn, LaneMark
 
 
-async def waiting_calls(service: Service, _name: str = "") -> Mapping[str, Sequence[WaitingCalls]]:
-    """List the calls that wait for their turn in any process, by upstream."""
+async def waiting_calls(service: Service) -> Mapping[Lane, Sequence[LaneMark]]:
+    """List the calls that wait for their turn in any process, by lane."""
     shares = PaceShares(service.database.connections)
-    listed: dict[str, list[WaitingCalls]] = {}
-    for each in await service.run(shares.waiting, now=service.now()):
-        listed.setdefault(each.upstream, []).append(each)
-    return listed
+    return {
+        Lane(
+            upstream=each.upstream,
+            model=each.model or None,
+            key=each.key.removeprefix("key-") or None,
+        ): [LaneMark(f"{each.waiting:,}, longest {format.seconds(each.longest_s)}")]
+        for each in await service.run(shares.waiting, now=service.now())
+    }
 
 
-PLANE = Plane(
-    panels=[Panel(place=PanelPlace.UPSTREAM, template="pace/waiting.html", read=waiting_calls)]
-)
+PLANE = Plane(lane_columns=[LaneColumn("waiting", "Waiting for pace", waiting_calls)])

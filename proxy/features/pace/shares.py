@@ -61,6 +61,7 @@ class WaitingCalls(NamedTuple):
 
     upstream: str
     model: str
+    key: str
     waiting: int
     longest_s: float
 
@@ -133,15 +134,13 @@ class PaceShares:
     def waiting(self, *, now: float) -> list[WaitingCalls]:
         """List the lanes on which calls wait, those of the longest wait first."""
         longest = func.max(pace_shares.c.longest_s)
+        lane = (pace_shares.c.upstream, pace_shares.c.model, pace_shares.c.key_digest)
         query = (
-            select(
-                pace_shares.c.upstream, pace_shares.c.model,
-                func.sum(pace_shares.c.waiting), longest,
-            )
+            select(*lane, func.sum(pace_shares.c.waiting), longest)
             .where(pace_shares.c.expires_at > now, pace_shares.c.waiting > 0)
-            .group_by(pace_shares.c.upstream, pace_shares.c.model)
-            .order_by(longest.desc(), pace_shares.c.upstream, pace_shares.c.model)
-        )  # fmt: skip
+            .group_by(*lane)
+            .order_by(longest.desc(), *lane)
+        )
         with self._connections.reading() as connection:
-            return [WaitingCalls(row[0], row[1], int(row[2]), row[3]) for row in
+            return [WaitingCalls(*place, int(waiting), longest_s) for *place, waiting, longest_s in
                     connection.execute(query)]  # fmt: skip

@@ -8,29 +8,23 @@
   // --- a crosshair ------------------------------------------------------------------------------
 
   let held = null;  // the figure, the step of it whose values are read out, and if the pointer is there
-  const crosses = [];  // in no part of the page that is updated live
-
-  function plots(figure) { return [...figure.querySelectorAll("svg.plot")]; }
+  const cross = document.body.appendChild(Object.assign(document.createElement("div"), { className: "cross", hidden: true }));  // in no part of the page that is updated live
 
   function show(figure, at, pointed = false) {
     if (held && held.figure !== figure) hide();
-    const drawn = plots(figure), steps = +drawn[0].dataset.steps, step = Math.max(0, Math.min(steps - 1, at));
+    const plot = figure.querySelector("svg.plot"), steps = +plot.dataset.steps, step = Math.max(0, Math.min(steps - 1, at));
     held = { figure, step, pointed };
-    drawn.forEach((plot, n) => {
-      const box = plot.getBoundingClientRect(), tall = plot.querySelector(".drawn").getAttribute("height");
-      const cross = crosses[n] ??= document.body.appendChild(Object.assign(document.createElement("div"), { className: "cross" }));
-      cross.style.cssText = `left: ${box.left + scrollX + (step + 0.5) / steps * box.width}px; top: ${box.top + scrollY}px; height: ${tall}px`;
-      cross.hidden = false;
-    });
+    const box = plot.getBoundingClientRect(), tall = plot.querySelector(".drawn").getAttribute("height");
+    cross.style.cssText = `left: ${box.left + scrollX + (step + 0.5) / steps * box.width}px; top: ${box.top + scrollY}px; height: ${tall}px`;
+    cross.hidden = false;
     const words = values(figure, step), readout = figure.querySelector(".readout");
-    if (readout.textContent === words) return;
-    readout.textContent = words;
+    if (readout.textContent !== words) readout.textContent = words;
   }
 
   function hide() {
     if (!held) return;
     held.figure.querySelector(".readout").textContent = "";
-    for (const cross of crosses) cross.hidden = true;
+    cross.hidden = true;
     held = null;
   }
 
@@ -70,7 +64,7 @@
   // Alone, as a paper has it: light, every style and place written out, with a caption.
 
   const SVG = "http://www.w3.org/2000/svg", FONT = "Helvetica, Arial, sans-serif";
-  const WIDE = 760, EDGE = 20, GUTTER = 44, MOST_BESIDE = 3, SHARPER = 3;
+  const WIDE = 760, EDGE = 20, GUTTER = 44, SHARPER = 3;
   const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray"];
   const INK = "#17171a", SOFT = "#4b4b55";
 
@@ -113,7 +107,7 @@
     return y + high;
   }
 
-  // The legend's items, or those below a part.
+  // The legend's items.
   function entries(items, size) {
     return items.map((item) => {
       const node = made("g", {}), words = item.textContent.trim().replace(/\s+/g, " ");
@@ -135,32 +129,15 @@
 
   function drawn(figure) {
     const { title, words, caption } = figure.dataset, picture = made("svg", { "font-family": FONT });
-    const ground = made("rect", { width: WIDE, fill: "#ffffff" }), parts = [...figure.querySelectorAll(".plotted")];
+    const ground = made("rect", { width: WIDE, fill: "#ffffff" });
     picture.append(made("title", {}, title), made("desc", {}, caption), ground);
     let y = EDGE;
     for (const row of lines(title, 16, WIDE - 2 * EDGE)) picture.append(written(EDGE, y += 14, row, 16, { fill: INK, "font-weight": "bold" })), y += 6;
     for (const row of lines(words, 12, WIDE - 2 * EDGE)) picture.append(written(EDGE, y += 12, row, 12)), y += 4;
-    const columns = Math.min(parts.length, MOST_BESIDE), cell = (WIDE - 2 * EDGE) / columns, across = cell - GUTTER - (columns > 1 ? 16 : 4);
-    y += 16;
-    for (let n = 0; n < parts.length; n += columns) {
-      let lowest = y;
-      parts.slice(n, n + columns).forEach((part, beside) => {
-        const x = EDGE + beside * cell, name = part.querySelector(".name"), plot = alone(part.querySelector("svg.plot"), across);
-        let top = y;
-        if (name) for (const row of lines(name.textContent, 12, across)) picture.append(written(x, top += 12, row, 12, { fill: INK })), top += 6;
-        const tall = +plot.getAttribute("height"), place = { x: x + GUTTER, y: top + 6, width: across, overflow: "visible" };
-        for (const [key, value] of Object.entries(place)) plot.setAttribute(key, value);
-        picture.append(plot);
-        top += tall + 12;
-        for (const { node } of entries([...part.querySelectorAll(".totals .chip")], 11)) {
-          node.setAttribute("transform", `translate(${x + GUTTER} ${top += 12})`);
-          picture.append(node);
-          top += 3;
-        }
-        lowest = Math.max(lowest, top + 12);
-      });
-      y = lowest;
-    }
+    const across = WIDE - 2 * EDGE - GUTTER - 4, plot = alone(figure.querySelector("svg.plot"), across), tall = +plot.getAttribute("height");
+    for (const [key, value] of Object.entries({ x: EDGE + GUTTER, y: y + 22, width: across, overflow: "visible" })) plot.setAttribute(key, value);
+    picture.append(plot);
+    y += tall + 40;
     y = flow(picture, y + 10, entries([...figure.querySelectorAll(".legend li")], 13), 22);
     for (const row of lines(caption, 11, WIDE - 2 * EDGE)) { picture.append(written(EDGE, y, row, 11)); y += 15; }
     ground.setAttribute("height", y);

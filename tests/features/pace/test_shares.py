@@ -73,5 +73,5 @@ def test_waiting_calls_of_all_processes_are_listed_by_lane(database: Database) -
     shares(database).renew("a", {LANE: PaceDemand(4, waiting=3, longest_s=2.5)}, now=0)
     shares(database).renew("b", {LANE: PaceDemand(4, waiting=1, longest_s=7.0)}, now=0)
     shares(database).renew("b", {("x", "m", ""): PaceDemand(4)}, now=0)
-    assert shares(database).waiting(now=1) == [("openai", "gpt-5", 4, 7.0)]
+    assert shares(database).waiting(now=1) == [(*LANE, 4, 7.0)]
     assert shares(database).waiting(now=LEASE_S + 1) == []

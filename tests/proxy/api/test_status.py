@@ -10,6 +10,7 @@ from proxy.web.format import clock
 from tests.fakes import answers
 from tests.proxy.api.test_routes import CHAT, Service, problem
 from tests.proxy.control.test_batches import DOWN, play
+from tests.proxy.web.test_pages import words
 from truezero.cli.status import lane_line
 from truezero.models import StatusReport
 
@@ -65,9 +66,9 @@ def test_the_page_for_everybody_says_how_models_are(services: Callable[..., Serv
     failing(service)
     service.app.control_plane().service.statuses.clear()  # type: ignore[union-attr]
     page = service.http.get("/status?public=1", headers=PAGE).text.partition("<main")[2]
-    assert "1 of 1 lane is not healthy." in page
+    assert "1 of 1 model is not healthy." in page
     assert ">openai · gpt-5</span></th>" in page
-    assert '<b class="bad">down</b>' in page
+    assert '<span class="pill bad">down</span>' in page
     assert "provider error" in page
     for what in ("/ui/", "key-", "Evidence"):
         assert what not in page, what
@@ -77,16 +78,12 @@ def test_pages_say_the_word(services: Callable[..., Service]) -> None:
     service = services()
     failing(service)
     service.app.control_plane().service.statuses.clear()  # type: ignore[union-attr]
-    status = service.http.get("/status", headers=PAGE).text
-    assert "1 of 1 lane is not healthy." in status
-    assert '<b class="bad">down</b>' in status
-    assert "UTC UTC" not in status
-    assert ">Evidence<" in status
-    assert '<nav aria-label="Pages">' in status
-    moved = service.http.get("/ui/status", headers=PAGE)
-    assert (moved.status_code, moved.headers["location"]) == (303, "/status")
+    for path in ("/status", "/ui/status"):
+        moved = service.http.get(path, headers=PAGE)
+        assert (moved.status_code, moved.headers["location"]) == (303, "/ui/upstreams")
     upstreams = service.http.get("/ui/upstreams").text
-    assert 'has been <b class="bad">down</b> since' in upstreams
+    assert '<span class="pill bad">down</span>' in upstreams
+    assert "UTC UTC" not in upstreams
     assert "Calls of 6 of 6 rollouts failed then" in service.http.get("/ui/batches/b").text
 
 
@@ -94,14 +91,21 @@ def test_pages_say_why_a_lane_is_unknown(services: Callable[..., Service]) -> No
     """Three failures, one fewer than a lane needs to be down."""
     service = services()
     failing(service, rollouts=3)
-    status = service.http.get("/status", headers=PAGE).text
-    assert '<b class="quiet">unknown</b>' in status
     few = "too few calls in the last hour to tell"
     (lane,) = service.get("/status")["items"]
-    weighed = f"since {clock(lane['weighed_from'], 60)}"
-    assert f"3 of 3 calls {weighed} failed (provider_error), {few}" in status
-    upstreams = service.http.get("/ui/upstreams").text
-    assert f'<b class="quiet">unknown</b>: {few}.' in upstreams
+    assert lane["reason"] == few
+    shown = opened(service)
+    assert '<span class="pill warn">failed</span>' in shown, "what its last call came to"
+    assert "3 of 3 calls failed." in shown
+    assert f"weighed from {clock(lane['weighed_from'])} on" in words(shown)
+    assert f"{few.capitalize()}." in shown
+
+
+def opened(service: Service) -> str:
+    """The page of upstreams with the row open of the one lane that there is."""
+    (lane,) = service.get("/status")["items"]
+    name = " · ".join(filter(None, (lane["upstream"], lane["model"], lane["key"])))
+    return service.http.get("/ui/upstreams", params={"lane": name}).text
 
 
 def test_every_surface_says_that_only_agents_named_a_lane(
@@ -121,9 +125,6 @@ def test_every_surface_says_that_only_agents_named_a_lane(
     )
     assert (lane.word, lane.reason, lane.since) == ("unknown", reason, None)
     assert lane_line(lane).endswith(f"unknown, provider_error, {reason} (6 of 6 calls failed)")
-    status = service.http.get("/status", headers=PAGE).text
-    assert f"{reason.capitalize()}." in status
-    assert lane.weighed_from is not None
-    since = clock(lane.weighed_from, 60)
-    assert f"6 of 6 calls since {since} failed (provider_error), {reason}" in status
-    assert f'<b class="quiet">unknown</b>: {reason}.' in service.http.get("/ui/upstreams").text
+    shown = opened(service)
+    assert f"{reason[0].upper()}{reason[1:]}." in shown
+    assert "6 of 6 calls failed." in shown

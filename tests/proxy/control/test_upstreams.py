@@ -13,19 +13,19 @@ from classifier.records import Cause, Ending, Exchange, Timing
 from classifier.verdicts import Subcategory
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import (
-    DRAWN,
     Down,
     UpstreamStats,
     Window,
     WindowReport,
     build_timeline,
-    quiet_outages,
+    lane_points,
+    quiet_lanes,
     upstream_report,
     upstream_stats,
 )
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.lane_minutes import KeyStep, Took, quantile
+from proxy.store.lane_minutes import LaneStep, Took, quantile
 from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.store.records import FULL
@@ -114,14 +114,16 @@ def test_each_step_has_a_point_also_without_calls() -> None:
 
 def test_keys_are_counted_with_their_failures() -> None:
     keys = [
-        KeyStep(0, "openai", "k1", 1, {"rejected_request": 1}), KeyStep(1, "openai", None, 1, {}),
-        KeyStep(0, "openai", "k2", 2, {"auth": 1}), KeyStep(1, "openai", "k2", 1, {}),
+        LaneStep(0, "openai", "m", "k1", 1, {"rejected_request": 1}),
+        LaneStep(1, "openai", "m", None, 1, {}),
+        LaneStep(0, "openai", "m", "k2", 2, {"auth": 1}), LaneStep(1, "openai", "m", "k2", 1, {}),
     ]  # fmt: skip
     (found,) = stats([row(0, 5)], keys=keys)
     assert [each[:3] for each in found.keys] == [("k2", 3, 1), ("k1", 1, 0), ("-", 1, 0)]
     assert {each.down for each in found.keys} == {None}
-    assert [(point.calls, point.failed) for point in found.key_points[0][1][:2]] == [
-        (2, {"auth": 1}), (1, {}),
+    points = lane_points(WINDOW, keys[2:])
+    assert [(point.calls, point.failed) for point in points[:3]] == [
+        (2, {"auth": 1}), (1, {}), (0, {}),
     ]  # fmt: skip
 
 
@@ -177,25 +179,25 @@ async def counted_report(control: ControlService) -> tuple[WindowReport, int]:
     return report, len(asked)
 
 
-async def test_the_busiest_models_and_keys_are_followed_without_another_statement(
+async def test_all_keys_and_models_are_counted_without_another_statement(
     service: Service, at_noon: ControlService
 ) -> None:
     write(service, recorded_call(0, ago_s=9.0, model="m0", key_digest="key-0"))
     _, of_one = await counted_report(at_noon)
-    many = DRAWN + 4
+    many = 12
     named = [(n, 100 * n + call) for n in range(1, many) for call in range(many - n)]
     write(service, *(
         recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}") for n, name in named
     ))  # fmt: skip
     report, of_many = await counted_report(at_noon)
-    assert of_many == of_one == 4, "statements: counts, keys, seconds, and the lanes"
-    (item,) = report.items
-    busiest = [(f"{{}}{n}", many - n) for n in range(1, DRAWN + 1)]
-    for prefix, parts in (("m", item.model_points), ("key-", item.key_points)):
-        calls = [(name, sum(point.calls for point in points)) for name, points in parts]
-        assert calls == [(name.format(prefix), count) for name, count in busiest]
-        for _, points in parts:
-            assert [point.at for point in points] == [point.at for point in item.points]
+    assert of_many == of_one == 4, "statements: counts, lanes' steps, seconds, and the lanes"
+    counts = {(lane.place.model, lane.place.key): lane.calls for lane in report.lanes}
+    assert counts == {("m0", "key-0"): 1} | {
+        (f"m{n}", f"key-{n}"): many - n for n in range(1, many)
+    }
+    for lane in report.lanes:
+        points = lane_points(report.window, lane.steps)
+        assert sum(point.calls for point in points) == lane.calls == lane.latencies.calls
 
 
 async def test_all_calls_are_counted(service: Service, at_noon: ControlService) -> None:
@@ -228,9 +230,11 @@ async def test_an_upstream_fails_since_its_first_failed_call_after_the_last_answ
         assert (key.down, key.cause) == (down, "provider_error")
     days_later = replace(at_noon, now=lambda: NOW + 2 * 86_400)
     report = await upstream_report(days_later)
-    (outage,) = await quiet_outages(days_later, report)
-    assert (outage.down, outage.last_at) == (down, NOW - 260.75)
-    assert outage.failed == {"provider_error": 28}, "in the last five minutes of its calls"
+    (lane,) = await quiet_lanes(days_later, report)
+    assert lane.now is not None
+    assert (lane.now.health.since, lane.now.health.answered_at) == down
+    assert lane.now.last_at == NOW - 260.75
+    assert lane.now.failed == {"provider_error": 28}, "in the last five minutes of its calls"
 
 
 async def test_a_range_holds_what_began_within_it(

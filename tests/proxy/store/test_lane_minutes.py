@@ -14,7 +14,7 @@ from classifier.references import REFERENCE
 from classifier.verdicts import Subcategory
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.lane_minutes import OTHER, SERVERS, UNKNOWN_NAMES, LaneCounter, key_steps, took
+from proxy.store.lane_minutes import OTHER, SERVERS, UNKNOWN_NAMES, LaneCounter, lane_steps, took
 from proxy.store.references import ReferenceLane
 from proxy.store.rows import exchange_row
 from proxy.store.tables import CommitBatch, lane_minutes
@@ -160,9 +160,12 @@ def test_a_slot_ends_after_ten_minutes() -> None:
 
 def test_keys_and_seconds_are_read_by_step(database: Database) -> None:
     write(database, call(1), call(2, at=NOW + 60), call(3, FAILED, key_digest="key-b"))
-    steps = database.read(key_steps, since=NOW, until=NOW + 120, step_s=120)
+    steps = database.read(lane_steps, since=NOW, until=NOW + 120, step_s=120)
     assert {(each.key, each.calls, tuple(each.failed.items())) for each in steps} == {
         ("key-a", 2, ()), ("key-b", 1, (("auth", 1),)),
+    }  # fmt: skip
+    assert {(each.key, each.answered_at, each.failed_at) for each in steps} == {
+        ("key-a", NOW + 60.02, None), ("key-b", None, NOW + 0.03),
     }  # fmt: skip
     taken = database.read(took, since=NOW, until=NOW + 120)
     assert [each.first_byte_s for each in taken if each.duration_s] == [{0.25: 1}, {0.25: 1}]

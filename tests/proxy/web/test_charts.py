@@ -38,9 +38,9 @@ def points(*failed: dict[str, int], calls: int = 9) -> list[TimelinePoint]:
     ]
 
 
-def blocks(chart: charts.TimeChart, badge: str, plot: int = 0) -> list[tuple[float, float, float]]:
+def blocks(chart: charts.TimeChart, badge: str) -> list[tuple[float, float, float]]:
     """Where the columns of a badge begin from the left and from the top, and their heights."""
-    (path,) = [path for each, path in chart.plots[plot].paths if each.name == badge]
+    (path,) = [path for each, path in chart.plot.paths if each.name == badge]
     numbers = re.findall(r"M([\d.]+) ([\d.]+)h[\d.]+v([\d.]+)h-[\d.]+z", path)
     return [(float(x), float(y), float(tall)) for x, y, tall in numbers]
 
@@ -54,7 +54,7 @@ def test_failed_calls_stand_on_the_base_before_all_calls() -> None:
     assert (twice, half) == (2 * tall, tall / 2)
     assert {(y, tall) for _, y, tall in blocks(chart, "all-calls")} == {(0, chart.height)}
     assert len(blocks(chart, "all-calls")) == 3
-    behind, _ = chart.plots[0].paths[0]
+    behind, _ = chart.plot.paths[0]
     assert behind.name == "all-calls"
     assert chart.lines == [(120, "0"), (60, "5"), (0, "10")]
 
@@ -66,8 +66,8 @@ def test_a_table_has_the_values_of_each_step_and_of_all() -> None:
         ["2", "4", "1,000"], ["0", "0", "1,000"], ["1", "0", "1,000"],
     ]  # fmt: skip
     assert [step.failed for step in chart.steps] == [6, 0, 1]
-    assert chart.whole == ["3", "4", "3,000"] == [count for _, count in chart.legend]
-    assert chart.plots[0].label.endswith("3 auth, 4 quota, 3,000 all calls")
+    assert chart.whole == ["3", "4", "3,000"] == [count for _, count in chart.plot.totals]
+    assert chart.plot.label.endswith("3 auth, 4 quota, 3,000 all calls")
     assert (chart.start, chart.end) == (0, 180)
 
 
@@ -100,28 +100,6 @@ def test_the_scale_ends_above_the_highest_column(most: int, top: int) -> None:
     assert chart.lines[-1] == (0, f"{top:,}")
 
 
-def test_parts_are_drawn_on_one_scale() -> None:
-    chart = charts.multiples(
-        [("busy", points({}, {"auth": 3}, calls=20)), ("quiet", points({"quota": 1}, {}, calls=5))],
-        60,
-    )
-    assert chart is not None
-    (_, _, tall), _ = blocks(chart, "all-calls")
-    (_, _, short), _ = blocks(chart, "all-calls", plot=1)
-    assert (tall, short) == (chart.height, chart.height / 4)
-    assert chart.heads == ["busy", "quiet"] == [plot.name for plot in chart.plots]
-    assert [step.values for step in chart.steps] == [["0 of 20", "1 of 5"], ["3 of 20", "0 of 5"]]
-    assert chart.whole == ["3 of 40", "1 of 10"]
-    assert [step.failed for step in chart.steps] == [1, 3]
-
-
-def test_one_part_is_the_whole_and_a_part_without_calls_has_no_value() -> None:
-    assert charts.multiples([("alone", points({}))], 60) is None
-    chart = charts.multiples([("busy", points({})), ("idle", points({}, calls=0))], 60)
-    assert chart is not None
-    assert chart.whole == ["0 of 9", "–"]
-
-
 WHOLE = Latencies(
     calls=1, first_byte_p50_s=0.3, first_byte_p95_s=0.5, duration_p50_s=3.0, duration_p95_s=4.0
 )
@@ -136,7 +114,7 @@ def latencies(p50: float | None, p95: float | None) -> charts.TimeChart | None:
 def test_first_bytes_are_drawn_only_where_they_are_known() -> None:
     chart = latencies(1.0, 2.0)
     assert chart is not None
-    assert {badge.name: path for badge, path in chart.plots[0].paths} == {
+    assert {badge.name: path for badge, path in chart.plot.paths} == {
         "p50": "M500.0 33.0h500.0", "p95": "M500.0 0.0h500.0",
     }  # fmt: skip
     assert [step.values for step in chart.steps] == [["–", "–"], ["1.00 s", "2.00 s"]]

@@ -102,7 +102,7 @@ def struck_zeros(service: Service, path: str) -> int:
 
 def table(html: str, name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The values of a chart's table by head: those of each step, and those of all together."""
-    (found,) = re.findall(rf'<details id="{name}-table">.*?</details>', html, re.DOTALL)
+    (found,) = re.findall(rf'<details id="{name}-table"[^>]*>.*?</details>', html, re.DOTALL)
     heads = re.findall(r'<th scope="col" class="n">([^<]+)</th>', found)
     body, foot = found.split("<tfoot>")
     rows = [re.findall(r'<td class="n">([^<]+)</td>', row) for row in body.split("<tr>")[2:]]
@@ -118,22 +118,6 @@ def charted(service: Service, path: str, name: str) -> dict[str, int]:
     summed = {head: sum(map(int, values)) for head, values in steps.items()}
     assert summed == {head: int(value) for head, value in whole.items()}
     return summed
-
-
-def charted_parts(service: Service, name: str) -> dict[str, tuple[int, int]]:
-    """The failed and all calls of each part of a chart, summed over its steps."""
-    steps, whole = table(page(service, "/ui/upstreams"), name)
-
-    def pair(value: str) -> tuple[int, int]:
-        failed, calls = ("0 of 0" if value == "–" else value).split(" of ")
-        return int(failed), int(calls)
-
-    summed = {
-        part: tuple(map(sum, zip(*map(pair, values), strict=True)))
-        for part, values in steps.items()
-    }
-    assert summed == {part: pair(value) for part, value in whole.items()}
-    return {part: pair(value) for part, value in whole.items()}
 
 
 def recorded_calls(service: Service) -> dict[str, int]:
@@ -213,13 +197,18 @@ def test_an_upstreams_models_and_keys_come_to_its_calls_wherever_they_stand(
     assert item["calls"] == 8
     assert sum(item["failed"].values()) == 4
     assert charted(service, "/ui/upstreams", "upstream-openai-calls")["all calls"] == 8
-    models, keys = (
-        charted_parts(service, f"upstream-openai-{parts}") for parts in ("models", "keys")
-    )
-    assert models == {
+    rows = file(service, "/ui/upstreams?window=900")
+    assert sum(row["calls"] for row in rows) == 8
+    keys: dict[str | None, tuple[int, int]] = {}
+    for row in rows:
+        failed, calls = keys.get(row["key"], (0, 0))
+        keys[row["key"]] = failed + row["failed"], calls + row["calls"]
+    assert {(key or "-"): of for key, of in keys.items()} == {
+        each["key"]: (each["failed"], each["calls"]) for each in item["keys"]
+    }
+    models = {
         each["model"]: (sum(each["failed"].values()), each["calls"]) for each in item["models"]
     }
-    assert keys == {each["key"]: (each["failed"], each["calls"]) for each in item["keys"]}
     assert sorted(models.values()) == [(1, 1), (3, 7)], "by the model that answered, if one did"
     assert set(keys.values()) == {(3, 5), (1, 2), (0, 1)}
 
@@ -425,7 +414,11 @@ def test_the_key_that_is_dead_is_said(service: Service) -> None:
     (item,) = service.get("/upstreams")["items"]
     dead = {each["key"] for each in item["keys"] if each["failing_since"] is not None}
     assert dead == {died}
-    shown = words(page(service, "/ui/upstreams"))
-    assert shown.count("dead: ") == 1
-    said = rf"{died} \(an agent.+?s own\) 5 calls, 5 failed, dead: auth since "
+    rows = {row["key"]: row for row in file(service, "/ui/upstreams?window=900")}
+    assert {key for key, row in rows.items() if row["since"] is not None} == {died}
+    row = rows[died]
+    assert (row["now"], row["cause"], row["whose"]) == ("down", "auth", "operator's")
+    assert (row["failed"], row["calls"], row["key_from"]) == (5, 5, "an agent's own")
+    shown = unescape(words(page(service, "/ui/upstreams")))
+    said = rf"{died} down \d\d:\d\d:\d\d , for \d+ s none known 5 of 5 operator's "
     assert re.search(said, shown), shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from contextlib import closing
@@ -13,7 +14,7 @@ import pytest
 from proxy.features.pace.shares import PaceDemand, PaceShares
 from proxy.store.database import Database
 from proxy.web.format import local
-from proxy.web.upstream_pages import MODELS
+from proxy.web.upstream_pages import LANES
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_upstreams import DOWN, NOW, recorded_call, write
 from tests.proxy.store.records import FULL
@@ -45,11 +46,15 @@ def test_a_failing_upstream_says_since_when(
     ]
     write(service, *answered, *failed)
     said = words(shown(service, monkeypatch, window=3600))
-    assert "failing since 07:14" in said
-    assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
+    assert re.search(r"gpt-5 key-0+ down 07:14:\d\d , for 46 min 0?\d?.*5 of 14 operator", said), (
+        said
+    )
+    assert "quota 5 all calls 14" in said
     assert "All 14 calls" in said
-    assert "are of the 14 calls that asked a model" in said
-    assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
+    assert "the 14 calls that asked a model" in said
+    short = words(shown(service, monkeypatch, window=60))
+    assert re.search(row, short), "an outage stays whatever the time that is looked at"
+    assert "Calls and first byte" not in short
 
 
 @pytest.mark.postgres_smoke
@@ -58,13 +63,14 @@ def test_calls_that_wait_for_their_turn_are_shown_with_their_upstream(
 ) -> None:
     write(service, *(recorded_call(n, ago_s=30 + n) for n in range(3)))
     with closing(Database(service.database)) as database:
-        demands = {("openai", "gpt-5", "key"): PaceDemand(3, waiting=3, longest_s=2.5)}
+        demands = {("openai", "gpt-5", "key-00000000"): PaceDemand(3, waiting=3, longest_s=2.5)}
         PaceShares(database.connections).renew("w", demands, now=NOW - 1)
     said = words(shown(service, monkeypatch))
-    assert "3 calls to gpt-5 are waiting for their turn, the longest for 2.50 s" in said
+    assert "Waiting for pace" in said
+    assert "3, longest 2.50 s" in said
     with closing(Database(service.database)) as database:
         PaceShares(database.connections).give_back("w")
-    assert "waiting for their turn" not in words(shown(service, monkeypatch))
+    assert "Waiting for pace" not in words(shown(service, monkeypatch))
 
 
 def test_an_outage_stays_until_an_answer_ends_it(
@@ -77,13 +83,10 @@ def test_an_outage_stays_until_an_answer_ends_it(
     write(service, *answered, *failed)
     for window in (900, 3600):
         said = words(shown(service, monkeypatch, window=window))
-        assert "openai has failed since " in said, window
-        assert "quota 5" in said, window
-    long = words(shown(service, monkeypatch, window=86_400))
-    assert "has failed since" not in long, "the upstream's own part says so"
-    assert "failing since" in long
+        assert re.search(r"gpt-5 key-0+ down \d\d:\d\d:\d\d , for 2 h ", said), (window, said)
+        assert "5 of 5 operator" in said, window
     write(service, *(recorded_call(200 + n, ago_s=5000 - n) for n in range(9)))
-    assert "has failed since" not in words(shown(service, monkeypatch, window=900))
+    assert " down " not in words(shown(service, monkeypatch, window=900))
 
 
 @pytest.mark.postgres_smoke
@@ -95,7 +98,7 @@ def test_a_chosen_time_shows_the_calls_in_it_and_leads_to_what_failed(
     html = shown(service, monkeypatch, since=since, until=until)
     said = words(html)
     assert "All 3 calls" in said
-    assert "failing since" not in said, "that is not now"
+    assert " down " not in said, "that is not now"
     steps = {*re.findall(r'data-step="(\d+)" data-steps="(\d+)"', html)}
     assert [int(step) * int(count) for step, count in steps] == [1800]
     link = re.search(r'href="(/ui/rollouts\?upstream=[^"]+failed_until=[^"]+)"', html)
@@ -112,7 +115,47 @@ def test_many_models_are_counted_where_they_are_not_listed(
     names = [f"model-{n:03d}" for n in range(200)]
     write(service, *(recorded_call(n, ago_s=10 + n, model=name) for n, name in enumerate(names)))
     html = shown(service, monkeypatch, window=3600)
-    assert f"and {200 - MODELS} models with fewer calls" in html
-    assert len(re.findall(r'<th scope="row"><span class="clip">model-', html)) == MODELS
-    assert "all models 200" in words(html)
-    assert len(html) < 150_000
+    assert f"200 keys and models, the first {LANES}" in html
+    assert html.count('data-key="lane ') == LANES
+    found = shown(service, monkeypatch, window=3600, text="MODEL-142")
+    assert re.findall(r'data-key="lane ([^"]+)"', found) == ["openai · model-142 · key-00000000"]
+    assert len(html) < 250_000
+
+
+@pytest.mark.postgres_smoke
+def test_a_row_opens_its_chart_and_its_notes(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(service, *(recorded_call(n, ago_s=30 + n) for n in range(3)))
+    html = shown(service, monkeypatch)
+    link = re.search(r'<th scope="row"><a class="named" href="([^"#]+)', html)
+    assert link is not None
+    assert "lane-calls" not in html
+    opened = page(service, "/ui/upstreams" + link[1].replace("&amp;", "&"))
+    assert 'id="lane-calls"' in opened
+    assert "Answers took 1.00 s / 1.00 s" in words(opened)
+
+
+def test_the_view_is_sorted_filtered_and_written_as_a_file(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(
+        service, *(recorded_call(n, ago_s=30 + n, model="fine") for n in range(5)),
+        *(recorded_call(50 + n, ago_s=90 - n, like=QUOTA, model="spent", rollout_id=f"r{n}")
+          for n in range(5)),
+    )  # fmt: skip
+
+    def rows(**query: Any) -> list[str]:
+        html = shown(service, monkeypatch, **query)
+        return re.findall(r'data-key="lane openai · (\w+) ', html)
+
+    assert rows() == ["spent", "fine"], "what fails first"
+    assert rows(sort="lane") == ["fine", "spent"]
+    assert rows(only="failing") == ["spent"]
+    assert rows(model="fine") == ["fine"]
+    page(service, "/ui/upstreams", status=422, sort="nonsense")
+    shown(service, monkeypatch)
+    text = service.http.get("/ui/upstreams?file=csv&only=failing").text
+    (told,) = csv.DictReader(text.splitlines())
+    assert (told["model"], told["now"], told["whose"]) == ("spent", "failed", "operator's")
+    assert told["failed"] == "5"
