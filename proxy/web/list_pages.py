@@ -393,7 +393,7 @@ def last(items: Sequence[tuple[str, str]], name: str) -> str:
 # Jumps to a batch, a task, a rollout, a cause or help; the palette shows its list.
 
 
-_STATUS = NavigationItem("status", "/status", "Status")
+_STATUS = NavigationItem("status", "/ui/upstreams", "Status")
 
 
 @router.get("/ui/find")

@@ -142,5 +142,7 @@ class PaceShares:
             .order_by(longest.desc(), *lane)
         )
         with self._connections.reading() as connection:
-            return [WaitingCalls(*place, int(waiting), longest_s) for *place, waiting, longest_s in
-                    connection.execute(query)]  # fmt: skip
+            return [
+                WaitingCalls(upstream, model, key, int(waiting), longest_s)
+                for upstream, model, key, waiting, longest_s in connection.execute(query)
+            ]

@@ -7,6 +7,7 @@ anything is kept, it is unknown, and said to be.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -122,14 +123,11 @@ def test_status_and_upstreams_say_it_to_the_second(service: Service, outage: Out
 
 def test_the_pages_say_it_to_the_second(service: Service, outage: Outage) -> None:
     since, answered = moment(outage.since), moment(outage.answered_at)
-    status = words_of(page(service, "/status"))
-    assert since in status
-    assert f"last answered {answered}" in status
+    status = words_of(page(service, "/status", public="1"))
+    assert f" down {since} {answered} " in status
     upstreams = words_of(page(service, "/ui/upstreams"))
-    assert f"has been down since {since}" in upstreams
-    assert f"failing since {clock(outage.since)}" in upstreams
-    assert f"dead: provider error since {clock(outage.since)}" in upstreams
-    assert upstreams.count(f"last answered {answered}") >= 3, upstreams
+    row = rf" down {clock(outage.since)} , for [\w ]+ {clock(outage.answered_at)} "
+    assert re.search(row, upstreams), upstreams
     overview = words_of(page(service, "/ui/batches/b"))
     assert f"has been down since {since}" in overview, overview
     assert f"last answer {answered}" in overview
@@ -186,7 +184,7 @@ def test_a_lane_that_was_never_called_before_fails_since_its_first_call(service:
     named(service)
     write(service, *at(FAILED, *(first + 7 * n for n in range(50))))
     assert lane(service, first + 390) == (first, None)
-    assert "no answer is known" in words_of(page(service, "/status"))
+    assert " none known " in words_of(page(service, "/ui/upstreams"))
 
 
 def test_a_restart_changes_nothing(service: Service) -> None:
@@ -226,10 +224,7 @@ def test_it_is_unknown_where_the_minutes_before_are_deleted(service: Service) ->
     assert (told["word"], told["since"], told["answered_at"]) == ("down", None, None)
     (item,) = service.get("/upstreams")["items"]
     assert (item["failing"], item["failing_since"]) == (True, None)
-    assert "not known" in words_of(page(service, "/status"))
-    said = words_of(page(service, "/ui/upstreams"))
-    assert "has been down for longer than is kept" in said
-    assert "failing for longer than is kept, no answer is known" in said
+    assert " down longer than is kept none known " in words_of(page(service, "/ui/upstreams"))
 
 
 def test_it_is_known_where_an_answer_is_kept(service: Service) -> None:
