@@ -38,7 +38,10 @@ class Row:
 
     @property
     def rollout(self) -> RolloutRecord:
-        said = {n: tuple(v) if isinstance(v, list) else v for n, v in self.said.items()}
+        said: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self.said.items()
+        }
         return rollout(self.calls, **said)
 
     def __str__(self) -> str:
