@@ -41,8 +41,8 @@ def same(heard: Cause | None, whole: Cause | None) -> bool:
     return (heard.subcategory, heard.rule) == (whole.subcategory, whole.rule)
 
 
-def one_of(quick: int) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("step", [quick, pytest.param(1, marks=pytest.mark.slow)])
+def one_of(quick: int, slow: int = 1) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("step", [quick, pytest.param(slow, marks=pytest.mark.slow)])
 
 
 @pytest.mark.parametrize("of", dict.fromkeys((row.set, row.language) for row in EVERY), ids=str)
@@ -75,7 +75,7 @@ def test_no_framing_changes_what_it_means(step: int) -> None:
     framed()
 
 
-@one_of(61)
+@one_of(61, 11)
 def test_a_failed_status_is_a_failure_wherever_its_answer_is_cut(step: int) -> None:
     for answer in EVERY[::step]:
         body = answer.sent()
