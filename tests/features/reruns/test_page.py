@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -58,7 +59,7 @@ def test_it_lists_what_failed_and_whom_a_breaker_skipped(service: Service) -> No
     assert [json.loads(row)["rollout_id"] for row in rows] == ["slow"]
 
 
-def listed(service: Service, **query: str) -> set[str]:
+def listed(service: Service, **query: Any) -> set[str]:
     """The rows of the table of what to run again."""
     html = page(service, "/ui/batches/b", tab="again", **query)
     return {*re.findall(r'data-key="again ([^"]+)"', html)}

@@ -10,6 +10,7 @@ import pytest
 from proxy.control import upstreams as timeline_module
 from proxy.control.dashboard import NumberedPage, batch_page, judged_rollouts, timeline
 from proxy.control.queries import Service as ControlService
+from proxy.control.upstreams import Facts
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
@@ -33,7 +34,9 @@ def service(on_both: Callable[..., Service]) -> Service:
 def test_a_page_knows_its_place(
     number: int, items: int, total: int, shown: tuple[int, int, int]
 ) -> None:
-    page = NumberedPage(items=[{}] * items, number=number, size=20, total=total)
+    page: NumberedPage[Facts] = NumberedPage(
+        items=[{}] * items, number=number, size=20, total=total
+    )
     assert (page.pages, page.first, page.last) == shown
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from html import unescape
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -311,7 +312,7 @@ def test_costs_are_sorted_found_and_exported_as_they_are_shown(service: Service)
         play(service, f"cheap-{n}", batch="b")
     play(service, "unknown", answers.chat("nobody-knows"), batch="b")
 
-    def models(**query: str) -> list[str]:
+    def models(**query: Any) -> list[str]:
         html = page(service, "/ui/batches/b", tab="cost", **query)
         return re.findall(r'data-key="model ([^"]+)"', html)
 

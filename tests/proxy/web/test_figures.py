@@ -21,7 +21,7 @@ from classifier.figures import FIGURES, CountedBatch, figures_of
 from classifier.repeat_counts import part_of
 from classifier.reruns import NEVER_STARTED
 from proxy.features.exports import archive
-from proxy.store.batch_counts import _never_started, all_of
+from proxy.store.batch_counts import _tasks_planned, all_of
 from proxy.store.batches import rewards_of
 from proxy.web.figures import shown
 from tests.fakes import answers
@@ -124,7 +124,7 @@ def counted_of(service: Service) -> CountedBatch:
     assert service.app is not None
     database = inside.database(service.app)
     part = part_of(database.read(all_of, "b"))
-    part.counts[NEVER_STARTED] = database.read(_never_started, "b")
+    _, part.counts[NEVER_STARTED] = database.read(_tasks_planned, "b")
     shapes = part.single + Counter(each.shape for each in part.tasks.values() if each.repeats)
     exclusion = exclusion_in(part.counts, shapes)
     rewards, key = database.read(rewards_of, "b")
