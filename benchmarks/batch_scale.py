@@ -59,6 +59,8 @@ PATHS = {
     "batch page": f"/ui/batches/{BATCH}",
     "newest rollouts": f"/rollouts?batch={BATCH}&order=desc",
     "page of rollouts": f"/ui/batches/{BATCH}?tab=rollouts",
+    "page of tasks": f"/ui/batches/{BATCH}?tab=tasks",
+    "page of costs": f"/ui/batches/{BATCH}?tab=cost",
     "usage": f"/batches/{BATCH}/usage",
     "search, nothing found": f"/rollouts?batch={BATCH}&text=nowhere",
 }
