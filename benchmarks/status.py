@@ -27,6 +27,7 @@ from benchmarks.run import say
 from benchmarks.verdicts import CALL, FAILED
 from proxy.app import Application
 from proxy.settings import load
+from proxy.store import triggers
 from proxy.store.database import Database
 from proxy.store.lane_minutes import add_ended
 from proxy.store.rows import exchange_row
@@ -43,8 +44,8 @@ def fill(file: Path, calls: int, now: float) -> None:
     Database(str(file)).prepare()
     with closing(sqlite3.connect(file)) as raw, raw:
         raw.execute("PRAGMA synchronous = OFF")
-        triggers = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        for (name,) in raw.execute(triggers).fetchall():
+        made = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        for (name,) in raw.execute(made).fetchall():
             raw.execute(f"DROP TRIGGER {name}")
         raw.executemany(
             "INSERT INTO rollouts (id, batch, registered, created_at) VALUES (?, ?, 1, ?)",
