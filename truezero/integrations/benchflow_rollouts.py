@@ -333,14 +333,14 @@ def _settles(original: AsyncMethod) -> AsyncMethod:
 
 def _classifies(original: Method) -> Method:
     @wraps(original)
-    def _maybe_classify_api_error(rollout: Any) -> None:
+    def classify(rollout: Any) -> None:
         measured: _Measured | None = getattr(rollout, _STATE, None)
         if measured is None or (measured.verdict and measured.verdict.health == "not_judged"):
             original(rollout)
         else:
             apply(rollout, measured.verdict, measured.unjudged)
 
-    return _maybe_classify_api_error
+    return classify
 
 
 # --- before and after ---
