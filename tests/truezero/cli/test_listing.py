@@ -132,7 +132,7 @@ def test_a_table_says_where_it_ends(url: str) -> None:
 
 
 def test_a_skipped_rollout_has_the_cause_of_its_breaker(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = dict.fromkeys(models.RolloutItem.model_fields)
+    facts: dict[str, Any] = dict.fromkeys(models.RolloutItem.model_fields)
     item = models.RolloutItem.model_construct(**{
         **facts, "id": "r1", "created_at": 1.0, "own_failures": False, "health": "not_judged",
         "skipped": "skipped: breaker open on auth:401 after 5 rollouts in a row; fix the cause",
