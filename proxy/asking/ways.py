@@ -35,7 +35,9 @@ _WAITING = 8192  # calls that wait for the database, at most
 _SOON_S = 0.2
 _VERSION_HEADER = b"anthropic-version"
 _KEPT_APART = frozenset(("anthropic-version", "api-version"))
-_QUERY = re.compile(rb"(?:^|&)(api-version=[\w.-]{1,40})", re.IGNORECASE)
+# Azure's versions: a day, one to come, or a word.
+_VERSIONS = rb"\d{4}-\d\d-\d\d(?:-preview)?|v\d|preview|latest"
+_QUERY = re.compile(rb"(?:^|&)(api-version=(?:%b))(?:&|$)" % _VERSIONS, re.IGNORECASE)
 
 
 # APIs that stream, and the ones beside them that do not; and realtime sockets, which have none.
