@@ -237,12 +237,11 @@ async def rollout_detail(
         raise Refusal(404, "unknown_rollout", detail)
     outlined = await service.read(outline, rollout_id, limit=CALLS)
     calls, marked = outlined.calls, _marked(verdict)
-    proof = verdict["proof"] or {}
-    answered = [*dict.fromkeys(filter(None, (proof.get("first"), proof.get("last"))))]
+    answered = _answered(verdict)
     listed = await run_in_thread(
         call_list, calls, marked=marked, answered=answered, show=show, opened=opened, at=at
     )
-    deciding = deciding_calls(verdict) or answered
+    deciding = deciding_calls(verdict)
     asked = [
         AskedSeries(
             series=each["series"], beside=each["exchange_id"], result=each["result"], facts=facts
@@ -269,11 +268,19 @@ async def rollout_detail(
 def deciding_calls(verdict: Facts) -> Sequence[str]:
     """Return the ids of the calls that the score hangs on.
 
-    Those of the findings that take the score away, as of a dead judge; else those of the rule.
+    Those of the findings that take the score away, as of a dead judge; else the first and the last
+    that the model answered if it was reached; else those of the rule.
     """
     named = verdict["excluded_by"]
     against = [each["evidence"] for each in verdict["validity"] if each["check"] in named]
-    return list(dict.fromkeys(chain(*against))) or verdict["evidence"]
+    reached = _answered(verdict) if verdict["health"] == "healthy" else ()
+    return list(dict.fromkeys(chain(*against))) or reached or verdict["evidence"]
+
+
+def _answered(verdict: Facts) -> Sequence[str]:
+    """Return the ids of the first and the last call that the model answered, as far as known."""
+    proof = verdict["proof"] or {}
+    return [*dict.fromkeys(filter(None, (proof.get("first"), proof.get("last"))))]
 
 
 async def call_detail(service: Service, rollout_id: str, call_id: str) -> Facts:
