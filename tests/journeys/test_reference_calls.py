@@ -276,8 +276,8 @@ def test_a_provider_that_is_down_for_all_takes_no_reward_for_a_measurement(
     assert {each["result"] for each in verdict["references"]} == {"failed_alike"}
     assert verdict["provisional"] is False
     page = html.unescape(service.http.get(f"/ui/rollouts/{rollout}").text)
-    told = "Asked at the time: the proxy's own question failed alike (0 of 1 question answered)"
-    assert told in page
+    assert f"The proxy asked {model} itself, beside call " in page
+    assert "the proxy's own question failed alike (0 of 1 question answered)" in page
 
 
 def test_a_request_that_fails_alone_is_the_agents_and_keeps_its_zero(

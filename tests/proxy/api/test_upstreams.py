@@ -47,7 +47,8 @@ def test_what_the_proxys_own_questions_cost_is_told_beside_their_upstream(
     on_both: Callable[..., Service],
 ) -> None:
     service = on_both(KEY_OPENAI="sk-operator")
-    play(service, "fine", answers.chat())
+    service.provider.plays(answers.healthy)
+    play(service, "fine", answers.healthy)
     # A role of this name is anybody's: none of the proxy's own.
     service.http.post("/r/mine/as/reference/openai/v1/chat/completions", json=ASK)
     asked = [{"model": "gpt-5"}, {"model": "gpt-5-mini"}]

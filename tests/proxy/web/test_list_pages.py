@@ -226,7 +226,7 @@ def test_the_page_asks_for_all_that_a_list_takes() -> None:
     assert {name for part in get_args(models.Validity) for name in get_args(part)} == {
         *CHOICES["validity"]
     }
-    shown = {*COLUMNS, "id", "own_failures"}  # the last in the column of the verdict
+    shown = {*COLUMNS, "id", "own_failures", "skipped"}  # the last two in the verdict's column
     assert shown == set(models.RolloutItem.model_fields)
     assert set(GROUPS) == set(STORED_GROUPS)
     assert set(get_args(models.Sort)) == {*COLUMNS, "id"}
