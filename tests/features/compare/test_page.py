@@ -136,7 +136,7 @@ def test_tasks_are_drawn_with_their_repeats_and_what_one_of_them_did_is_said(
     assert ends == [("0.0", "100.0"), ("50.0", "100.0")]
     several = page(service, "/ui/compare", a="a", b="b", change="several")
     assert re.findall(r'<tr data-key="task (\w+)">', several) == ["all"]
-    assert "by more than one repeat 1" in words(html)
+    assert "By more than one repeat 1" in words(html)
 
 
 def test_what_cannot_be_compared_is_said(service: Service) -> None:

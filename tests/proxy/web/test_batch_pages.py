@@ -389,5 +389,5 @@ def test_a_registered_range_of_rewards_bounds_the_score(service: Service) -> Non
     bounds = (summary["score_worst"], summary["score_best"])
     assert bounds == pytest.approx((1 / 3, 5 / 3))
     tasks = words(page(service, "/ui/batches/b", tab="tasks"))
-    assert "score -1 1 score 3 1" in tasks
+    assert "Score -1 1 Score 3 1" in tasks
     assert "score -1 between score 3" in tasks
