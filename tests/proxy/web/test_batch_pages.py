@@ -378,7 +378,7 @@ def test_any_reward_is_a_reward(service: Service) -> None:
     assert "000000000" not in said, "it would overflow its tile"
     assert "2.5e+11" in words(page(service, "/"))
     tasks = words(page(service, "/ui/batches/wide", tab="tasks"))
-    assert "score 0" not in tasks
+    assert "Score 0" not in tasks
     assert "least seen, -1.5 between greatest seen, 1e+12" in tasks
 
 
