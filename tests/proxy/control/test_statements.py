@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
+from proxy.server.background import Heartbeat
 from tests.proxy.api.test_routes import Service
 
 # PostgreSQL's are its locks, and a look at the batch of a rollout before that is locked.
@@ -32,7 +33,8 @@ def said() -> Iterator[list[str]]:
 
 @pytest.fixture(autouse=True)
 def nothing_is_asked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_HEARTBEAT_S", "_AMONG_OTHERS_S", "_ALONE_S"):
+    monkeypatch.setattr(Heartbeat, "beat", lambda _: None)  # of a service that sleeps until one
+    for name in ("_AMONG_OTHERS_S", "_ALONE_S"):
         monkeypatch.setattr(f"proxy.server.background.{name}", 3600.0)
     monkeypatch.setattr("proxy.asking.ways._SOON_S", 3600.0)
 
