@@ -199,7 +199,7 @@ def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service:
         "/ui/rollouts?by=fingerprint", "/status",
         "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost",
     )  # fmt: skip
-    assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
+    assert {"rollout", "verdict", "why", "reward", "score", "measured"} <= headed
 
 
 ALIASES = {"why": "fingerprint", "found": "validity", "upstream-model": "upstream"}
