@@ -106,9 +106,9 @@ def test_the_command_to_run_again_registers_the_same_task_model_and_policy(
     play(service, "down", DOWN, attempt=0, policy=policy, **placed)
     html = page(service, "/ui/batches/b", tab="again")
     failed, missing = re.findall(r'data-copy="(truezero rerun [^"]*)"', html)
-    (line,) = pasted(unescape(missing))
-    assert "--repeat 0 --repeats 2 --attempt 0 --model gpt-5-mini --upstream openai" in line
-    (line,) = pasted(unescape(failed))
+    *_, line = pasted(unescape(missing))
+    assert "--repeat 0 --attempt 0 --repeats 2 --model gpt-5-mini --upstream openai" in line
+    *_, line = pasted(unescape(failed))
     pasted(f"{line} || true", AGENT="true")
     again = [each for each in service.get("/rollouts", batch="b")["items"] if each["id"] != "down"]
     (rollout,) = again
