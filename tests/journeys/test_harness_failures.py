@@ -272,8 +272,8 @@ def test_benchflow_says_what_failed_in_its_own_words(benchflow: Measured) -> Non
 def test_check_says_benchflows_score_beside_the_one_of_what_was_measured(
     benchflow: Measured,
 ) -> None:
-    """Of the failures it rewards two by itself, and none of the others."""
-    assert "score 0.500, as the harness reported it 0.250" in benchflow.checked
+    """One of ten runs succeeded, and it rewards all: failures with zeros."""
+    assert "score 0.500, as the harness reported it 0.100" in benchflow.checked
 
 
 def test_benchflow_keeps_what_a_model_earned(benchflow: Measured) -> None:
@@ -480,8 +480,8 @@ def test_maseval_by_itself_reports_every_failure_as_a_zero(maseval: Measured) ->
 
 
 def test_check_says_masevals_score_beside_the_one_of_what_was_measured(maseval: Measured) -> None:
-    """It reported eight zeros that are none, as it scores by itself."""
-    assert "score 0.500, as the harness reported it 0.100" in maseval.checked
+    """One of four runs that came to a score succeeded."""
+    assert "score 0.500, as the harness reported it 0.250" in maseval.checked
 
 
 def test_maseval_scores_nothing_that_no_model_made(maseval: Measured) -> None:
