@@ -360,13 +360,13 @@ def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
     calls = [call["id"] for call in service.get("/rollouts/r/exchanges")["items"]]
     assert calls.index(asked) + 1 == 2, "a call's number is its place in the rollout"
     shown = page(service, "/ui/rollouts/r")
-    assert "Evidence: 1 call: 2 . Proof: call 1" in words(shown)
-    assert re.findall(r'<li id="call-(\d)"[^>]* class="evidence"', shown) == ["2"]
+    assert "Proof: call 2 , of role judge" in words(shown)
+    assert re.findall(r'<li data-key="call (\d)"[^>]* class="evidence"', shown) == ["2"]
     assert "<s>0</s> <b>null</b>" in shown
     for path in ("/ui/rollouts?batch=j", "/ui/batches/j?tab=rollouts"):
         assert "<s>0</s> <b>null</b>" in page(service, path), path
     proof = page(service, "/ui/rollouts/r?show=proof")
-    assert re.findall(r'<li id="call-(\d)"', proof) == ["1", "2"], "what the panel shows"
+    assert re.findall(r'<li data-key="call (\d)"', proof) == ["1", "2"], "what the panel shows"
     assert "<s>0</s> <b>null</b>" in proof
     (line,) = re.findall(r" 2 401 .*", printed(service, "verdict", "r"))
     assert "evidence" in line
