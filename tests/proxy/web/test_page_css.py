@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -67,3 +68,8 @@ def test_the_font_is_loaded_once_and_kept() -> None:
 def test_a_colour_is_named_once_and_each_that_is_used_has_one() -> None:
     used = set(re.findall(r"var\(--([\w-]+)\)", SHEET))
     assert used <= {*re.findall(r"--([\w-]+):", SHEET)}
+
+
+def test_no_line_of_rules_stands_twice() -> None:
+    lines = Counter(line for line in SHEET.splitlines() if "{" in line and line.endswith("}"))
+    assert [line for line, times in lines.items() if times > 1] == []
