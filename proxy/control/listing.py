@@ -141,7 +141,7 @@ def all_rollouts(
     """
     query = query_of(parameters)
     after = position_of(parameters.after, query)
-    return in_pages(service, query, after, parameters.limit, _rows_of_files)
+    return in_pages(service, query, after, parameters.limit, _rows_of_files, columns=listing.FILED)
 
 
 async def in_pages(
@@ -151,12 +151,14 @@ async def in_pages(
     left: int | None,
     shown: Callable[[Sequence[Facts]], list[T]],
     *,
+    columns: Sequence[ColumnElement[Any]] = listing.ITEM,
     fresh: bool = False,
 ) -> AsyncIterator[list[T]]:
     """Yield what is shown of the rollouts of a list from a place on, some at a time.
 
     Arguments:
         left: how many at most.
+        columns: of what is shown.
         fresh: their verdicts may be out of date, unless the list depends on them.
     """
     if query.by_verdict:
@@ -164,7 +166,7 @@ async def in_pages(
         fresh = True
     while left is None or left > 0:
         size = PAGE if left is None else min(PAGE, left)
-        rows = await _read(service, query, after, size, listing.ITEM, fresh=fresh)
+        rows = await _read(service, query, after, size, columns, fresh=fresh)
         if rows:
             yield shown(rows)
             after = listing.position(query, rows[-1])

@@ -178,6 +178,25 @@ FLAGS = (
     "unearned", "false_zero", "false_one", "measured", "superseded", "running", "skipped",
 )  # fmt: skip
 """The filters that are true or false."""
+ITEM = (
+    *(rollouts.c[name] for name in (
+        "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
+        "skipped",
+    )),
+    *(verdicts.c[name] for name in (
+        "health", "subcategory", "fingerprint", "cause", "provisional", "scoreable", "reward",
+        "total_tokens", "cost_usd",
+    )),
+    verdicts.c.validity.label("findings"),
+    rollouts.c.outcome_at.label("reported_at"),
+    rollouts.c.outcome,
+    rollouts.c.score_key,
+    # The few that are attributed to an agent are read.
+    case((verdicts.c.attributed_to == AttributedTo.AGENT.value, _RULE == OWN_FAILURES)).label(
+        "own_failures"
+    ),
+)  # fmt: skip
+
 _twin = rollouts.alias()
 # Without a repeat's number one is the first of its task, unless several have the same numbers.
 _ONLY_ONE = and_(
@@ -192,25 +211,8 @@ _ONLY_ONE = and_(
         _twin.c.id != rollouts.c.id,
     ),
 )
-ITEM = (
-    *(rollouts.c[name] for name in (
-        "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
-        "skipped",
-    )),
-    case((_ONLY_ONE, 1), else_=0).label("only_one"),
-    *(verdicts.c[name] for name in (
-        "health", "subcategory", "fingerprint", "cause", "provisional", "scoreable", "reward",
-        "total_tokens", "cost_usd",
-    )),
-    verdicts.c.validity.label("findings"),
-    rollouts.c.outcome_at.label("reported_at"),
-    rollouts.c.outcome,
-    rollouts.c.score_key,
-    # The few that are attributed to an agent are read.
-    case((verdicts.c.attributed_to == AttributedTo.AGENT.value, _RULE == OWN_FAILURES)).label(
-        "own_failures"
-    ),
-)  # fmt: skip
+FILED = (*ITEM, case((_ONLY_ONE, 1), else_=0).label("only_one"))
+"""The columns of a row of a file, of which each is looked at beside its task's others."""
 
 
 # The second as the database reads the number, whose last bit may differ from Python's.
