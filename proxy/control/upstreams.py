@@ -589,6 +589,7 @@ async def upstream_report(
         upstream_stats, window, rows, keys=keys, taken=taken, lanes=lanes, origins=origins,
         key_names=key_names,
     )  # fmt: skip
+    now = [] if until is not None else lanes
     return WindowReport(
         window=window,
         items=items,
@@ -596,7 +597,7 @@ async def upstream_report(
         asked=sum(step.calls for step in keys),
         questions=await service.run(_totals_of_questions, service.prices, asked),
         open=_in_flight(lanes),
-        lanes=lane_stats(keys, taken, [] if until is not None else lanes, key_names),
+        lanes=await run_in_thread(lane_stats, keys, taken, now, key_names),
     )
 
 

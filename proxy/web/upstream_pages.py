@@ -116,21 +116,26 @@ def _lane_row(stats: LaneStats, marks: Mapping[str, Sequence[LaneMark]]) -> Lane
     # Of a lane that was not called in the time that is shown, the calls that its health is from.
     earlier = now if now is not None and not stats.calls else None
     failed = earlier.failed if earlier else stats.failed
+    cause = since = None
+    if now and now.fails:
+        cause, since = now.health.cause, now.health.since
+    elif word == "failed":
+        cause = max(failed, key=failed.__getitem__, default=None)
     return LaneRow(
         stats=stats,
         tone=tone,
         word=word,
-        cause=now.health.cause
-        if now and now.fails
-        else max(failed, key=failed.__getitem__, default=None)
-        if word == "failed"
-        else None,
-        since=now.health.since if now and now.fails else None,
-        answered_at=stats.answered_at or (now.health.answered_at if now else None),
+        cause=cause,
+        since=since,
+        answered_at=_answered_at(stats),
         calls=earlier.calls if earlier else stats.calls,
         failed=failed,
         marks=marks,
     )
+
+
+def _answered_at(stats: LaneStats) -> float | None:
+    return stats.answered_at or (stats.now.health.answered_at if stats.now else None)
 
 
 def _state(stats: LaneStats) -> tuple[str, str]:
@@ -142,7 +147,7 @@ def _state(stats: LaneStats) -> tuple[str, str]:
         return "warn", f"{now.health.waiting:,} hang"
     if now is not None and now.health.word is LaneWord.HEALTHY:
         return "good", "healthy"
-    answered_at = stats.answered_at or (now.health.answered_at if now else None)
+    answered_at = _answered_at(stats)
     if (stats.failed_at or 0.0) > (answered_at or 0.0) or (now and now.failed and not answered_at):
         return "warn", "failed"
     if answered_at is not None:
