@@ -33,7 +33,7 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     "gateways": (
         "truezero/audit/formats/agent_lightning.py",
         "truezero/audit/formats/rllm.py",
-        "truezero/audit/traces.py",
+        "truezero/audit/mask.py",
     ),
     "inspect_ai": ("truezero/audit/formats/inspect_*.py",),
     "mini_swe_agent": ("docs/guides/identity.md",),

@@ -122,7 +122,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 import httpx, uvicorn
 import truezero
-from truezero.audit.traces import fetch, mask
+from truezero.audit.mask import fetch, mask
 
 cases, place, service, port = sys.argv[1].split(","), sys.argv[2], sys.argv[3], int(sys.argv[4])
 own = f"http://127.0.0.1:{port}"

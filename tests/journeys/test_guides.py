@@ -30,7 +30,7 @@ from tests.journeys.service import Service
 from tests.truezero.audit import harnesses
 from tests.truezero.audit.harnesses import dump, dump_lines
 from tests.truezero.audit.scenarios import Scenario
-from tests.truezero.audit.test_traces import rllm
+from tests.truezero.audit.test_mask import rllm
 from tests.truezero.driving import call
 
 ROOT = Path(__file__).parent.parent.parent

@@ -45,18 +45,18 @@ def mask(
     were recorded. With --write a copy of them is written whose own mask, valid flag or reward says
     so; the trace itself is not changed.
     """
-    from truezero.audit import traces  # noqa: PLC0415  loaded where it is needed
+    from truezero.audit import mask as masking  # noqa: PLC0415  loaded where it is needed
 
     records, lines = _read(trace)
     if write is not None and write.exists() and write.samefile(trace):
         fail("--write names the trace itself: choose another file", 2)
     with connected(url, token) as client:
         try:
-            wire = traces.fetch(client, batch, records, shared=shared)
-            masked = traces.mask(records, wire)
+            wire = masking.fetch(client, batch, records, shared=shared)
+            masked = masking.mask(records, wire)
         except ValueError as error:
             fail(f"{trace}: {error}", 2)
-    for line in traces.summary(masked):
+    for line in masking.summary(masked):
         click.echo(visible(line))
     if write is not None:
         texts = (json.dumps(each, ensure_ascii=False) for each in masked.records)

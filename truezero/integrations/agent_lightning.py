@@ -31,8 +31,8 @@ from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
 
 if TYPE_CHECKING:
+    from truezero.audit.mask import Trace, WireVerdicts
     from truezero.audit.trace_format import Record
-    from truezero.audit.traces import Trace, WireVerdicts
 
 NOTE = "truezero"
 """The type of the event that says what was found of a rollout."""
@@ -111,7 +111,7 @@ class VerdictHooks:
             store.add_event(rollout_id, attempt, "reward", unrewarded)
 
     def _seen(self, rollout_id: str, outcome: OutcomeFacts, records: Sequence[Record]) -> Trace:
-        from truezero.audit.traces import (  # noqa: PLC0415  judging is loaded by who masks
+        from truezero.audit.mask import (  # noqa: PLC0415  judging is loaded by who masks
             WireVerdicts,
             mask,
             response_ids,
@@ -144,7 +144,7 @@ def measured_rollouts(completed: Iterable[T], wire: WireVerdicts | None = None) 
     if wire is None:
         known = {each["rollout_id"]: _noted(each) for each in records}
     else:
-        from truezero.audit.traces import mask  # noqa: PLC0415
+        from truezero.audit.mask import mask  # noqa: PLC0415
 
         known = {each.rollout: each.measured for each in mask(records, wire).traces}
     return [

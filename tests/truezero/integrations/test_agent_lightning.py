@@ -11,8 +11,8 @@ import pytest
 import truezero
 from tests.fakes.provider import closed_port
 from tests.truezero import driving
-from tests.truezero.audit.test_traces import call as answered
-from tests.truezero.audit.test_traces import event, events, failure, refused, verdicts
+from tests.truezero.audit.test_mask import call as answered
+from tests.truezero.audit.test_mask import event, events, failure, refused, verdicts
 from truezero.integrations.agent_lightning import (
     VerdictHooks,
     base_url,

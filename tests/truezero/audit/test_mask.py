@@ -17,7 +17,7 @@ from tests.fakes import answers
 from tests.fakes.provider import Answer
 from tests.truezero import driving
 from tests.truezero.sdk.test_client import VERDICT
-from truezero.audit.traces import Masked, WireVerdicts, fetch, mask, response_ids, summary
+from truezero.audit.mask import Masked, WireVerdicts, fetch, mask, response_ids, summary
 from truezero.cli import app as command_line
 
 Record = dict[str, Any]
@@ -605,7 +605,7 @@ def test_a_verdict_that_cannot_tell_masks_nothing(verdict: Record, measured: boo
 
 
 def test_the_name_of_the_last_release_works_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match=r"truezero\.audit\.traces"):
+    with pytest.warns(DeprecationWarning, match=r"truezero\.audit\.mask"):
         from truezero.integrations.traces import mask as released
     assert released is mask
 
