@@ -23,9 +23,9 @@ from typing import Any
 from classifier.cause_rows import CauseRow
 from classifier.causes import CauseTable, classify, status_only
 from classifier.grammar import GRAMMAR, Grammar
+from classifier.grammar.clauses import split_name
 from classifier.grammar.language import Tongues
 from classifier.grammar.languages import languages
-from classifier.grammar.reader import split_name
 from classifier.grammar.vocabulary import vocabulary
 from classifier.records import Cause, Ending, Exchange, FailureEvidence
 from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules

@@ -1,7 +1,7 @@
 """Read errors that no row lists: subjects and predicates, in sentences and in names.
 
-``vocabulary`` has the words, ``meanings`` says what they mean together, ``reader`` cuts the text
-into clauses and matches them.
+``vocabulary`` has the words, and ``meanings`` says what they mean together. ``clauses`` cuts the
+text, ``lexicon`` finds the vocabulary's phrases and stems in it, ``reader`` matches their meanings.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.grammar.reader import CLAUSE_CAP, NAME, Speech, clauses, split_name
+from classifier.grammar.clauses import CLAUSE_CAP, NAME, Speech, clauses, split_name
 from classifier.grammar.vocabulary import FIELD
 from tests.tables import each
 
