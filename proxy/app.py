@@ -65,7 +65,7 @@ from proxy.store.errors import StoreError
 from proxy.store.limits_reached import note_limits_reached
 
 if TYPE_CHECKING:
-    from proxy.control.conditions import Conditions
+    from proxy.control.look import Conditions
     from proxy.control_plane import ControlPlane
 
 

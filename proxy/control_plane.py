@@ -15,7 +15,7 @@ from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
 from proxy.control import rollouts
 from proxy.control.batches import unpublishable_batches
-from proxy.control.conditions import Conditions
+from proxy.control.look import Conditions
 from proxy.control.queries import Service, version
 from proxy.control.upstreams import failing_lanes
 from proxy.plane import all_routes, all_tabs, planes

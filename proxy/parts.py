@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from classifier.causes import Classify
 from classifier.records import Exchange
 from classifier.verdicts import Policy, Verdict
-from proxy.control.conditions import Conditions
+from proxy.control.look import Conditions
 from proxy.control.pricing import PriceTable
 from proxy.feature import OF_SETTINGS, FeatureError, modules, settings_of
 from proxy.recording.backlog import FlushResult

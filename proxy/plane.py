@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from starlette.routing import BaseRoute, Route
 
-from proxy.control.conditions import Look
+from proxy.control.look import Look
 from proxy.control.queries import Service
 from proxy.feature import FeatureError, modules
 from proxy.web.batch_tabs import BatchTab

@@ -23,8 +23,8 @@ from classifier.repeat_counts import Counts, Shapes
 from classifier.reruns import RerunCounts
 from classifier.statistics import Exclusion
 from classifier.whole_batch import Answering, answering_models, compare_served
-from proxy.control.conditions import Condition, Conditions, link_to
 from proxy.control.judge import current_version
+from proxy.control.look import Condition, Conditions, link_to
 from proxy.control.queries import (
     Computed,
     Service,

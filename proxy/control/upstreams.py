@@ -14,8 +14,8 @@ from classifier.lane_health import MINUTE_S, LaneWord
 from classifier.logical_calls import canonical
 from classifier.records import Exchange
 from classifier.references import REFERENCE
-from proxy.control.conditions import Condition, Conditions, link_to
 from proxy.control.health import NamedLane, key_from, last_lanes, status_report
+from proxy.control.look import Condition, Conditions, link_to
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, run_in_thread, storage_unavailable
 from proxy.control.reports import CallTotals, call_totals

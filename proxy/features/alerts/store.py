@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select
 
-from proxy.control.conditions import Condition
+from proxy.control.look import Condition
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.deployment import write_value
 from proxy.store.tables import as_json, server

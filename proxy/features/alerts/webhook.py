@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from classifier.verdicts import plural
-from proxy.control.conditions import Conditions
+from proxy.control.look import Conditions
 from proxy.control.queries import run_in_thread
 from proxy.features.alerts.store import Alert, Alerts
 from proxy.routing.errors import Refusal

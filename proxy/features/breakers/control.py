@@ -9,7 +9,7 @@ from typing import Any
 
 from classifier.breakers import BreakerState, Phase, at, reset
 from classifier.reruns import opened_by
-from proxy.control.conditions import Condition, Conditions, link_to
+from proxy.control.look import Condition, Conditions, link_to
 from proxy.control.queries import Service, path_of
 from proxy.features.breakers.store import Breakers
 from proxy.routing.errors import Refusal

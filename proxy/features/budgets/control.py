@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.control.conditions import Condition, Conditions, link_to
+from proxy.control.look import Condition, Conditions, link_to
 from proxy.control.queries import Service, path_of, unknown_batch, unknown_rollout
 from proxy.features.budgets.amounts import LIMITS
 from proxy.features.budgets.registration import stored_limits

@@ -12,7 +12,7 @@ import pytest
 
 from classifier.records import Ending, KeySource
 from proxy.control.batches import BATCH
-from proxy.control.conditions import Condition, Conditions
+from proxy.control.look import Condition, Conditions
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import UPSTREAM
 from proxy.control_plane import conditions

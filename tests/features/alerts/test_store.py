@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from proxy.control.conditions import Condition
+from proxy.control.look import Condition
 from proxy.features.alerts.store import KEPT_S, QUIET_S, Alert, Alerts
 from proxy.store.database import Database
 

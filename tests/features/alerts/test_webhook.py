@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.control.conditions import Condition, Conditions
+from proxy.control.look import Condition, Conditions
 from proxy.features.alerts.store import Alert, Alerts
 from proxy.features.alerts.webhook import DELAYS_S, LOOK_EVERY_S, Webhook, body_of, signed
 from proxy.store.database import Database

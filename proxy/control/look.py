@@ -1,4 +1,4 @@
-"""Conditions that an operator is alerted of: what a look at one subject finds wrong now."""
+"""A look for conditions that an operator is alerted of; all are in `proxy.control_plane`."""
 
 from __future__ import annotations
 
