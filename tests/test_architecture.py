@@ -42,7 +42,7 @@ LATE: Mapping[str, tuple[str, ...]] = {
     "proxy.feature": ("truezero.runner.embedded",),  # only where it starts a service
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
     "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads
-    "truezero.models": ("proxy.features.drills.start",),  # startup does not wait for them
+    "truezero.models": ("proxy.features.drills.rule",),  # startup does not wait for them
     "truezero.foreign": ("classifier.__main__",),  # the files of its command line
     "truezero.one_answer": ("classifier.__main__",),  # of one option of its command line
 }

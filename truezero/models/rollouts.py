@@ -126,23 +126,6 @@ class Fault(StrictRequest):
             raise ValueError("calls are those of a replay, which needs one at least")
         return self
 
-    def met_by(self, call: int) -> Self | None:
-        """Return what befalls the agent's inference call of this number, counted from 1.
-
-        Of a replay, that is the one call to play.
-        """
-        if not self._strikes(call):
-            return None
-        if self.kind != "replay":
-            return self
-        played = self.calls[min(call, len(self.calls)) - 1]
-        return None if played.passed_on else self.model_copy(update={"calls": [played]})
-
-    def _strikes(self, call: int) -> bool:
-        offset = call - (self.at_call or 1)
-        failures, rest = divmod(offset, self.every or 1)
-        return offset >= 0 and rest == 0 and (self.times is None or failures < self.times)
-
 
 class BatchPolicy(StrictRequest):
     """The judging policy of a batch and all its rollouts; null means the service's setting."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from proxy.features.drills.start import DrilledCalls
+from proxy.features.drills.rule import DrilledCalls
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import CallLimits
 from tests.features.drills.each_first import OneCall

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.features.drills.start import DrilledCalls
+from proxy.features.drills.rule import DrilledCalls
 from proxy.features.drills.store import Drills
 from proxy.routing.target import Addresses, Target
 from proxy.store.database import Database

@@ -24,7 +24,7 @@ from proxy.features.drills.fault_scripts import (
     WINDOW_TOKENS,
     WORDS,
 )
-from proxy.features.drills.start import DrilledCalls
+from proxy.features.drills.rule import DrilledCalls, met_by
 from proxy.relay.context import CallLimits
 from proxy.routing.target import Target
 from tests.fakes import caller
@@ -424,7 +424,7 @@ def test_a_failure_can_come_every_so_often(house: Service) -> None:
 )
 def test_which_calls_a_fault_strikes(fault: dict[str, Any], struck: list[int]) -> None:
     plan = Fault(kind="auth", **fault)
-    assert [call for call in range(1, 7) if plan.met_by(call)] == struck
+    assert [call for call in range(1, 7) if met_by(plan, call)] == struck
 
 
 def test_only_the_agents_inference_is_struck(house: Service) -> None:

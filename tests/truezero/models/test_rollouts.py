@@ -1,4 +1,4 @@
-"""Models of a rollout: faults by call, and what an outcome may say."""
+"""Models of a rollout: what is logged of its keys, and what an outcome may say."""
 
 from __future__ import annotations
 
@@ -12,27 +12,11 @@ from tests.api_examples import text as examples
 from truezero.models import MOST_REGISTRATIONS, BulkRegistered, BulkRequest
 from truezero.models.rollouts import (
     ExchangePage,
-    Fault,
     OutcomeRequest,
     RoleAccess,
     RolloutRegistered,
     RolloutRequest,
 )
-
-
-@pytest.mark.parametrize(
-    ("fault", "failing"),
-    [
-        ({}, [1, 2, 3, 4, 5, 6]),
-        ({"at_call": 3}, [3, 4, 5, 6]),
-        ({"at_call": 2, "every": 2}, [2, 4, 6]),
-        ({"at_call": 2, "every": 2, "times": 2}, [2, 4]),
-        ({"times": 1}, [1]),
-    ],
-)
-def test_a_fault_strikes_the_calls_that_it_names(fault: dict[str, int], failing: list[int]) -> None:
-    injected = Fault.model_validate({"kind": "auth", **fault})
-    assert [call for call in range(1, 7) if injected.met_by(call)] == failing
 
 
 def test_what_is_registered_can_be_logged_without_its_keys() -> None:
