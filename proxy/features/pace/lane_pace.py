@@ -814,7 +814,7 @@ class LanePace:
 # --- how long a client waits -------------------------------------------------------------------
 
 
-class Patience:
+class ClientPatience:
     """The patience of clients, by their rollouts: less where one gave up sooner.
 
     Arguments:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from classifier.records import Exchange
 from classifier.verdicts import Subcategory
-from proxy.features.pace.lane_pace import LanePace, Load, Patience, Turn
+from proxy.features.pace.lane_pace import ClientPatience, LanePace, Load, Turn
 from proxy.features.pace.learnt_limits import LearntLimit
 from proxy.features.pace.settings import GivenPace
 from proxy.features.pace.stated_limits import Unit, allowances, codex_wait_s
@@ -74,7 +74,7 @@ class Pacer:
         self._wall = wall
         self._weights = weights or {}
         self.share = share
-        self.patience = Patience(patience_s)
+        self.patience = ClientPatience(patience_s)
         self.batches: dict[str, str | None] = {}
         self.on_change: Callable[[], None] | None = None
         self._lanes: dict[LaneKey, LanePace] = {}

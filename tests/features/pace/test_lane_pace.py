@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from proxy.features.pace.lane_pace import LEARN, LanePace, Patience, Turn
+from proxy.features.pace.lane_pace import LEARN, ClientPatience, LanePace, Turn
 from proxy.features.pace.settings import GivenPace
 from proxy.features.pace.stated_limits import Allowance, Unit
 
@@ -477,7 +477,7 @@ def test_a_call_that_leaves_frees_its_place() -> None:
 
 
 def test_a_client_that_gave_up_sooner_is_held_less() -> None:
-    patience = Patience(PATIENCE_S)
+    patience = ClientPatience(PATIENCE_S)
     assert patience.of("r", None, None) == PATIENCE_S
     patience.note("r", "b", 10.0)
     assert patience.of("r", None, None) == 5.0
