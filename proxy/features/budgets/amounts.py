@@ -71,6 +71,31 @@ class InTheWay(NamedTuple):
     budget: BudgetKey
 
 
+def limit_in_the_way(
+    limits: BudgetLimits, spent: Amounts, in_flight: Amounts, asked: Amounts, *, behind: bool
+) -> str | None:
+    """Return the first limit that is spent, else the first for which a call waits, else None.
+
+    A call waits while calls in flight have reserved what it asks for; if none is in flight it may
+    begin, however large it is.
+
+    Arguments:
+        behind: an older call waits for the same budget, and goes first.
+    """
+    waits_for = None
+    for name, most, used, reserved, more in zip(
+        LIMITS, limits, spent, in_flight, asked, strict=True
+    ):
+        if most is None:
+            continue
+        if used >= most:
+            return name
+        held = in_flight.calls and used + reserved + more > most
+        if waits_for is None and (held or behind):
+            waits_for = name
+    return waits_for
+
+
 def spent_by(
     exchange: Exchange,
     reserved: Amounts,

@@ -33,6 +33,7 @@ from proxy.features.budgets.amounts import (
     InTheWay,
     Made,
     Reservation,
+    limit_in_the_way,
 )
 from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations, waiting_calls
 from proxy.store.connections import Connections
@@ -104,8 +105,7 @@ class Budgets:
     ) -> Made | InTheWay | None:
         """Reserve what a call may spend of its rollout's and its batch's limits.
 
-        It waits while calls in flight have reserved what it needs, or while an older call waits
-        for the same budget. If none is in flight it may begin, however large it is.
+        `limit_in_the_way` says whether it may begin.
 
         Returns:
             What was reserved, or what is in the way; None if no limit counts the call.
@@ -243,27 +243,21 @@ def _reached(
     reservation: Reservation,
     now: float,
 ) -> LimitReached | None:
-    """Return the first limit that is spent, else the first for which the call waits, else None."""
-    spent, waits_for = _spent(budget), None
+    """Return the limit in the way of a call, noting since when it is spent; None if none is."""
+    limits = BudgetLimits(*(budget[name] for name in LIMITS))
     behind = _is_behind(connection, budget, reservation)
-    for place, name in enumerate(LIMITS):
-        most = budget[name]
-        if most is None:
-            continue
-        if spent[place] >= most:
-            if budget["reached_at"] is None:
-                _mark_reached(connection, budget, now)
-            return _limit_reached(connection, budget, own, name, now)
-        reserved = in_flight.calls and spent[place] + in_flight[place] + asked[place] > most
-        if waits_for is None and (reserved or behind):
-            waits_for = place
-    if waits_for is None:
+    name = limit_in_the_way(limits, _spent(budget), in_flight, asked, behind=behind)
+    if name is None:
         return None
-    reached = _limit_reached(connection, budget, own, LIMITS[waits_for], now)
+    reached = _limit_reached(connection, budget, own, name, now)
+    if reached.is_spent:
+        if budget["reached_at"] is None:
+            _mark_reached(connection, budget, now)
+        return reached
     if budget["kind"] == ROLLOUT:
         return reached
-    mine = _in_flight(connection, own)
-    alone = mine.calls and reached.spent + mine[waits_for] + asked[waits_for] > reached.most
+    mine, place = _in_flight(connection, own), LIMITS.index(name)
+    alone = mine.calls and reached.spent + mine[place] + asked[place] > reached.most
     return replace(reached, by_others=not alone)
 
 
