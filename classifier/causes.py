@@ -35,27 +35,8 @@ __all__ = (
     "wait_of",
 )
 
-_STATUS_ONLY: Final = {
-    401: Subcategory.AUTH,
-    402: Subcategory.QUOTA,
-    403: Subcategory.AUTH,
-    404: Subcategory.MODEL_NOT_FOUND,
-    408: Subcategory.PROVIDER_ERROR,
-    429: Subcategory.RATE_LIMIT,
-}
 _ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
 _GENERATING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION))
-
-
-def status_only(status: int) -> Subcategory | None:
-    """Classify by the HTTP status alone, as benchflow does; None below 400.
-
-    Source: benchflow-ai/benchflow, ``_api_error_subcategory`` in its usage accounting.
-    """
-    if status < 400:
-        return None
-    other = Subcategory.PROVIDER_ERROR if status >= 500 else Subcategory.REJECTED_REQUEST
-    return _STATUS_ONLY.get(status, other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,3 +384,27 @@ def _cause(decision: _Decision, answer: FailureEvidence) -> Cause:
         ),
         retry_after_s=wait_of(answer, error) if waits else None,
     )
+
+
+# --- the status alone, as `classifier.seed_policy` reads it --------------------------------------
+
+
+_BY_STATUS_ALONE: Final = {
+    401: Subcategory.AUTH,
+    402: Subcategory.QUOTA,
+    403: Subcategory.AUTH,
+    404: Subcategory.MODEL_NOT_FOUND,
+    408: Subcategory.PROVIDER_ERROR,
+    429: Subcategory.RATE_LIMIT,
+}
+
+
+def status_only(status: int) -> Subcategory | None:
+    """Classify by the HTTP status alone, as benchflow does; None below 400.
+
+    Source: benchflow-ai/benchflow, ``_api_error_subcategory`` in its usage accounting.
+    """
+    if status < 400:
+        return None
+    other = Subcategory.PROVIDER_ERROR if status >= 500 else Subcategory.REJECTED_REQUEST
+    return _BY_STATUS_ALONE.get(status, other)
