@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from classifier.asking import Failure, compare
 from classifier.evidence import BROKEN_FILTER, Evidence, Strength
 from classifier.logical_calls import (
     CallState,
@@ -35,6 +34,7 @@ from classifier.records import (
     Kind,
     Neighbours,
 )
+from classifier.reference_rules import Failure, compare
 from classifier.references import ReferenceSeries
 from classifier.verdicts import NO_REFERENCE, AttributedTo, Comparison, Subcategory
 

@@ -12,7 +12,6 @@ from enum import IntEnum
 from itertools import accumulate
 from typing import NamedTuple
 
-from classifier.asking import Failure, compare
 from classifier.fingerprints import Lane
 from classifier.logical_calls import (
     CallState,
@@ -48,6 +47,7 @@ from classifier.records import (
     Outcome,
     RolloutRecord,
 )
+from classifier.reference_rules import Failure, compare
 from classifier.references import ReferenceSeries
 from classifier.verdicts import (
     SEED,

@@ -1,6 +1,6 @@
 """Reference calls: the proxy's own plain questions, asked beside a failure to learn whose it was.
 
-`classifier.asking` says what is asked, when, and what the answers prove.
+`classifier.reference_rules` says what is asked, when, and what the answers prove.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from classifier.asking import Failure, as_slow, compare
 from classifier.attribution import (
     ALWAYS,
     DOUBTS,
@@ -23,6 +22,7 @@ from classifier.attribution import (
 from classifier.evidence import Evidence, Finding, Strength, unprompted
 from classifier.logical_calls import CallState, filtered, is_abort, says_nothing
 from classifier.records import Ending, Exchange
+from classifier.reference_rules import Failure, as_slow, compare
 from classifier.references import CUT_SHORT, OTHER_WORDS, UNASKABLE, WORDLESS, ReferenceSeries
 from classifier.verdicts import (
     NO_REFERENCE,

@@ -12,9 +12,9 @@ from enum import Enum
 from itertools import pairwise
 from operator import attrgetter
 
-from classifier.asking import Failure, compare
 from classifier.logical_calls import cut_short, cuts, has_content, is_abort, output_tokens
 from classifier.records import Exchange, Kind, Usage, UsageSource
+from classifier.reference_rules import Failure, compare
 from classifier.validity.measurement import CheckResult, Measurement, may_hide_cache, tally
 from classifier.verdicts import Comparison, Coverage, Level, Subcategory, plural
 

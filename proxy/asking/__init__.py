@@ -1,1 +1,1 @@
-"""The proxy's own questions, asked beside failures; `classifier.asking` is their law."""
+"""The proxy's own questions beside failures; `classifier.reference_rules` holds their rules."""

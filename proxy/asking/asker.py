@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from classifier.asking import (
+from classifier.logical_calls import FILTERED, canonical, ended_at, filtered
+from classifier.records import ABANDONED, WRONG_SHAPE, Attribution, Exchange, KeySource, Kind
+from classifier.reference_rules import (
     ALL_A_MINUTE,
     LANE_A_MINUTE,
     MINUTE_S,
@@ -28,8 +30,6 @@ from classifier.asking import (
     usual_way,
     usually_streams,
 )
-from classifier.logical_calls import FILTERED, canonical, ended_at, filtered
-from classifier.records import ABANDONED, WRONG_SHAPE, Attribution, Exchange, KeySource, Kind
 from classifier.references import AskedBy, NotRun, ReferenceCall, ReferenceSeries
 from classifier.verdicts import UNTRUSTED, Subcategory
 from proxy.asking.questioner import TOO_DEAR_USD, AskedLane, Cost, Questioner

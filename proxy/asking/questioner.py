@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from classifier.asking import AskedName
 from classifier.logical_calls import cuts, output_tokens, used_up
 from classifier.records import (
     WRONG_SHAPE,
@@ -25,6 +24,7 @@ from classifier.records import (
     Exchange,
     KeySource,
 )
+from classifier.reference_rules import AskedName
 from classifier.references import (
     CUT_SHORT,
     OTHER_WORDS,

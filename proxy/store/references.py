@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, or_, select, update
 
-from classifier.asking import Use
 from classifier.codec import decode_series
 from classifier.records import Kind
+from classifier.reference_rules import Use
 from classifier.references import ReferenceSeries
 from proxy.store.connections import Connections
 from proxy.store.deployment import STOPPED

@@ -1,4 +1,4 @@
-"""The first tab of a batch's page: what is not a measurement, and what to do about it, in order."""
+"""The Overview tab of a batch: its to-do list, objections to its score, and its squares."""
 
 from __future__ import annotations
 

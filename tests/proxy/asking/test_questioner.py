@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from classifier.asking import AskedName
 from classifier.records import Attribution, Ending
+from classifier.reference_rules import AskedName
 from classifier.references import (
     CUT_SHORT,
     OTHER_WORDS,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from classifier.asking import Use
 from classifier.records import Kind, Timing
+from classifier.reference_rules import Use
 from proxy.store.database import Database
 from proxy.store.references import ReferenceLane
 from proxy.store.tables import CommitBatch, Registration, verdicts

@@ -1,4 +1,4 @@
-"""The law of reference calls: what is asked, when, and how a failure compares with it."""
+"""The rules of reference calls: what is asked, when, and how a failure compares with it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from classifier.asking import (
+from classifier.codec import decode_rollout, encode_rollout
+from classifier.records import RolloutRecord
+from classifier.reference_rules import (
     AskedName,
     Failure,
     Use,
@@ -19,8 +21,6 @@ from classifier.asking import (
     usual_way,
     usually_streams,
 )
-from classifier.codec import decode_rollout, encode_rollout
-from classifier.records import RolloutRecord
 from classifier.references import UNASKABLE, AskedBy, NotRun, ReferenceSeries
 from classifier.rules import references_wanted
 from classifier.verdicts import Comparison, Policy, Subcategory
