@@ -1,8 +1,8 @@
 """The circuit breaker of one lane in one batch, as pure functions over its state.
 
 Verdicts are fed in order; `admit` says whether a rollout may start. A state is a value that a
-database row can hold, and the time is an argument. How long an open one admits nobody is the law
-of the lane (`classifier.lane`).
+database row can hold, and the time is an argument. `classifier.lane` decides how
+long an open one admits nobody.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The law by which a lane acts: who waits, who tries, when the next try is due, and what counts.
+"""The rules of a lane: who waits, who tries, when the next try is due, and what counts.
 
 A lane is an upstream, a model and a key. While it answers others, a failed try counts. While it is
 down nobody new starts and nothing is counted: the first that waits is the probe when one is due,

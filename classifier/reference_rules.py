@@ -1,8 +1,8 @@
-"""The law of reference calls: what the proxy asks beside a failure, when, and what answers prove.
+"""The rules of reference calls: what the proxy asks beside a failure, when, and what answers prove.
 
-A question is the failed call's twin: its model's name, and the way in which it asked. What a
-verdict makes of the comparison is in `classifier.attribution`; docs/concepts/judging.md, "The
-reference call", tells it all.
+A question has the model's name and the request form of the failed call. `classifier.attribution`
+says what a verdict makes of the comparison; docs/concepts/judging.md explains it ("The reference
+call").
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from classifier.logical_calls import FILTERED, canonical
 from classifier.references import UNASKABLE, AskedBy, ReferenceCall, ReferenceSeries
 from classifier.verdicts import Comparison, Subcategory
 
-W = TypeVar("W")  # a way to ask: its API, mount, version, tier and flags
+W = TypeVar("W")  # a request form ("way"): API, path, version, tier and flags
 
 
 # --- what is asked: the name -------------------------------------------------------------------
 
 
 class Use(NamedTuple):
-    """The calls of one rollout to an upstream by one name, API and way of answering.
+    """The calls of one rollout to an upstream with one model name and API, streamed or not.
 
-    ``answered``: at least one was, by the model itself, as ``answered_model``.
+    ``answered``: the model itself answered at least one, under the name ``answered_model``.
     """
 
     rollout_id: str
@@ -35,7 +35,7 @@ class Use(NamedTuple):
 
 
 class AskedName(NamedTuple):
-    """The name that is asked for; ``spelled``: that of the same model if it is not found."""
+    """The model name of a question; ``spelled``: another spelling, if the first is not found."""
 
     model: str | None
     spelled: str | None = None
@@ -44,12 +44,13 @@ class AskedName(NamedTuple):
 def name_to_ask(
     called: str | None, registered: Sequence[str], uses: Iterable[Use], *, upstream: str = ""
 ) -> AskedName:
-    """Return the name to ask for: never another model than the failed call's or the registered.
+    """Return the model name to ask for: the failed call's model or a registered one, no other.
 
     Arguments:
-        called: by the failed call.
-        uses: of its upstream by its rollout and others of the batch, the last first.
-        upstream: its name, which registered names may have as a prefix.
+        called: the model name of the failed call.
+        registered: the model names that the rollout was registered with.
+        uses: the calls of its rollout and of others of the batch to its upstream, newest first.
+        upstream: the upstream's name, which registered names may have as a prefix.
     """
     if called in registered:
         return AskedName(called)
@@ -68,25 +69,27 @@ def name_to_ask(
 
 
 def answered_as(asked: AskedName, uses: Iterable[Use]) -> tuple[str, ...]:
-    """Return the names under which a model answered that was asked for so; none known: any will do.
+    """Return the names under which the model answered before; empty: any name will do.
 
-    They are of the lane's calls, whoever made them.
+    Arguments:
+        uses: the calls of the lane, of any rollout.
     """
     names = {x.answered_model for x in uses if x.answered and x.model in asked}
     return tuple(sorted(name for name in names if name))
 
 
-# --- what is asked: the way --------------------------------------------------------------------
+# --- what is asked: the form -------------------------------------------------------------------
 
 
 def usual_way(own: W, plain: W, others: Mapping[W, int]) -> tuple[W, AskedBy] | None:
-    """Return the way to ask by if the failed call's own fails; None if its own is the usual one.
+    """Return the form to try if the failed call's own form fails; None if its own is the usual one.
 
-    The plain form of an upstream is nobody's trick, however others ask.
+    An upstream's plain form always counts as usual: no agent chose it to make a call fail.
 
     Arguments:
-        plain: the upstream's plainest form for the model.
-        others: how many other rollouts of the batch ask the model by each way.
+        own: the form of the failed call.
+        plain: the plainest form of the upstream for the model.
+        others: how many other rollouts of the batch use each form for the model.
     """
     usual = max(others, key=lambda way: others[way], default=plain)
     if own in (plain, usual):
@@ -95,10 +98,9 @@ def usual_way(own: W, plain: W, others: Mapping[W, int]) -> tuple[W, AskedBy] | 
 
 
 def usually_streams(rollout_id: str, uses: Collection[Use]) -> bool:
-    """Return True if a model that a rollout streams is usually asked for streams.
+    """Return True unless the rollout was answered before, and no rollout by a stream.
 
-    It is, unless the rollout was answered before, and nobody by a stream: a stream that breaks is
-    then one that its agent began.
+    Streaming is then its agent's own choice, and a broken stream may be too.
     """
     answered = [x for x in uses if x.answered]
     own = any(x.rollout_id == rollout_id for x in answered)
@@ -106,13 +108,14 @@ def usually_streams(rollout_id: str, uses: Collection[Use]) -> bool:
 
 
 def nearest_api(own: str, uses: Iterable[Use], plain: Mapping[str, str]) -> str | None:
-    """Return the API by which a call's is asked about: its own, else the last answered one's.
+    """Return the API of the question about a call: its own, else that of the last answered call.
 
-    None if neither has a plain question.
+    None if no plain question exists for either.
 
     Arguments:
-        uses: the rollout's own first.
-        plain: the API of the plain question, by those that have one.
+        own: the API of the failed call.
+        uses: calls to the upstream, those of the rollout first.
+        plain: the API of the plain question, by the API of the call.
     """
     answered = (x.api for x in uses if x.answered)
     return next((plain[api] for api in (own, *answered) if api in plain), None)
@@ -122,32 +125,34 @@ def nearest_api(own: str, uses: Iterable[Use], plain: Mapping[str, str]) -> str 
 
 
 LANE_A_MINUTE = 12
-"""Series of one lane, by whatever way."""
+"""The most series of one lane, in any form."""
 ALL_A_MINUTE = 60
-"""Series of the service."""
+"""The most series of the whole service."""
 MINUTE_S = 60.0
-_AT_ENDS = 3  # one in so many of both is kept for failures whose outcome waits
-_FARTHEST_S = 300.0  # between series that fail alike
-_AWAITED_S = 5.0  # the same, if the answer to an outcome waits for one
+_AT_ENDS = 3  # one in three of both is kept for failures that an outcome waits for
+_FARTHEST_S = 300.0  # the most between series that fail alike
+_AWAITED_S = 5.0  # the same, if an outcome waits for one
 
 
 def a_minute(most: int, *, awaited: bool) -> int:
-    """Return how many of so many series a minute a failure may have, awaited or not."""
+    """Return how many of the ``most`` series a minute there may be: a third is for awaited ones."""
     return most if awaited else most - most // _AT_ENDS
 
 
 def due_at(
     series: Sequence[ReferenceSeries], now: float, *, way: str | None = None, awaited: bool = False
 ) -> float:
-    """Return from when on a lane may be asked again, in epoch seconds.
+    """Return when a lane may be asked again, in epoch seconds.
 
-    At most twelve series a minute, eight if nobody waits: an agent that fails and is answered by
-    turns cannot use up what its last failure needs. While those by one way fail alike, the distance
-    of two doubles from a second up to five minutes.
+    A lane has at most twelve series a minute, eight of them for failures that nobody waits for, so
+    that these leave some for a rollout's last failure. While series of one form fail alike, the
+    time between two starts at a second and doubles up to five minutes.
 
     Arguments:
-        series: the lane's that asked something, the newest first.
-        awaited: somebody waits, so that series that fail alike are at most five seconds apart.
+        series: the lane's series that asked something, the newest first.
+        now: in epoch seconds.
+        way: the form of the next series.
+        awaited: an outcome waits, so series that fail alike are at most five seconds apart.
     """
     due, most = 0.0, a_minute(LANE_A_MINUTE, awaited=awaited)
     if len(series) >= most and series[most - 1].started_at > now - MINUTE_S:
@@ -162,13 +167,13 @@ def due_at(
 
 
 def _failed_as(series: ReferenceSeries) -> Subcategory | None:
-    """Return the subcategory that the last question failed with; None if it did not."""
+    """Return the subcategory that the last question failed with; None if it did not fail."""
     last = series.calls[-1] if series.calls else None
     return last.subcategory if last is not None and last.answered is False else None
 
 
 def told_to_wait(series: ReferenceSeries) -> float:
-    """Return until when the questions of a series were told to wait, in epoch seconds; 0: not."""
+    """Return when the wait that a provider stated to a series ends, in epoch seconds; 0 if none."""
     waits = (call.ended_at + call.retry_after_s for call in series.calls if call.retry_after_s)
     return max(waits, default=0.0)
 
@@ -177,15 +182,15 @@ def told_to_wait(series: ReferenceSeries) -> float:
 
 
 SLOW_S = 1.5
-"""The least that a one-word answer and a call that was left took if they were silent alike."""
+"""The shortest silence, in seconds, for which a slow one-word answer excuses an abandoned call."""
 
 
 class Failure(NamedTuple):
     """A failed call, as a series is compared with it.
 
-    ``subcategory``: None for a call that its agent gave up, after ``waited_s``. ``silent``: it was
-    silence or a time-out; one of the reference's counts as alike only then. ``filtered``: by a
-    content filter.
+    ``subcategory``: None for a call that its agent gave up after ``waited_s`` seconds. ``silent``:
+    it failed by silence or a time-out; only then a time-out of the reference is alike.
+    ``filtered``: a content filter refused it.
     """
 
     subcategory: Subcategory | None
@@ -195,11 +200,12 @@ class Failure(NamedTuple):
 
 
 def compare(series: ReferenceSeries | None, failed: Failure) -> Comparison | None:
-    """Compare a failure with the series that was asked beside it; None while it has no end.
+    """Compare a failure with the series that was asked beside it; None while the series runs.
 
-    What fails by its own way, and is answered by the usual one, is the agent's if it alone asks so;
-    else the provider is partly down. A call without a plain form of its own is compared with the
-    usual way; if that says nothing, other rollouts' calls decide.
+    If the failed call's own form fails and the usual form is answered, the failure is the agent's
+    if no other rollout uses that form, else the provider is partly down. A call without a plain
+    form of its own is compared with the usual form; if that says nothing, other rollouts' calls
+    decide.
     """
     if series is None or series.running:
         return None
@@ -213,7 +219,7 @@ def compare(series: ReferenceSeries | None, failed: Failure) -> Comparison | Non
     usual = _compared(second, failed)
     if not own:
         return Comparison.NO_REFERENCE if usual is Comparison.OTHERWISE else usual
-    if usual is Comparison.OTHERWISE:  # it may not be the provider's way at all
+    if usual is Comparison.OTHERWISE:  # the upstream may not have that form at all
         return first
     if usual is not Comparison.ANSWERED:
         return usual
@@ -246,5 +252,5 @@ def _alike(call: ReferenceCall, failed: Failure) -> bool:
 
 
 def as_slow(call: ReferenceCall, waited_s: float) -> bool:
-    """Return True if a question was silent for as long as an agent waited that gave up."""
+    """Return True if a question took as long as the agent waited before it gave its call up."""
     return call.duration_s >= waited_s >= SLOW_S

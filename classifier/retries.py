@@ -1,8 +1,8 @@
 """Advise whether to retry a rollout, and after how long.
 
 Only proven transient failures are retried: of calls, or of answers that an engine aborted midway.
-An error inside a 200 that nothing explains may be anything: it is retried once at most. What a try
-counts for is the law of its lane (`classifier.lane`).
+An error inside a 200 that nothing explains may be anything: it is retried once at most.
+`classifier.lane` decides which failed tries count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Weigh what rules find by whose failures it stands on: the agent's take no reward away.
+"""Weigh a verdict by whose failures it rests on: failures of the agent's own cost it no reward.
 
-`classifier.attribution` says whose each failed call was. The failures on which a verdict hangs, and
-an end without output, are asked about; what the answers leave open is said.
+`classifier.attribution` says whose each failed call was. Reference calls ask about the failures
+that decide a verdict, and about an end without output; a warning says what they leave open.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ WEIGHED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributedFinding:
-    """A finding, and what it stands on.
+    """A finding, and whose failures it rests on.
 
-    ``facts`` are the evidence without the agent's failures. ``attributed_to`` is whose
-    failures decided, or would have: the agent's, where they were left out. ``keeps``: the
-    reward counts, whatever else is not known. ``doubtful``: references leave open whose failures
+    ``facts`` are the evidence without the agent's failures. ``attributed_to`` says whose failures
+    decided; the agent, if its failures would have decided and were left out. ``keeps``: the reward
+    counts, whatever else is unknown. ``doubtful``: reference calls leave open whose failures
     decided. ``pending``: one is still to be asked.
     """
 
@@ -171,7 +171,7 @@ def _of_the_agent(
 def _of_lost_state(
     weighed: AttributedFinding, lost: Exchange, attributed: Mapping[str, Attributed]
 ) -> AttributedFinding:
-    """Attribute an end on lost state: the reward counts where the question was answered."""
+    """Attribute an end on lost state; the reward counts if the agent caused it."""
     if attributed[lost.id].to is not AttributedTo.AGENT:
         return _named(weighed, [attributed[lost.id]])
     return replace(_kept(weighed, PROVOKED_SUSPECTED, (lost.id,), attributed), keeps=True)
@@ -202,7 +202,7 @@ def _agent_can_cause(finding: Finding, facts: Evidence) -> bool:
 
 
 def _left_to_references(finding: Finding, facts: Evidence) -> bool:
-    """Return True if references decide a suspicion, as they do of what was rejected."""
+    """Return True if reference calls decide a suspicion, as they decide rejected requests."""
     decided = frozenset(finding.evidence)
     return facts.untrusted and any(x.id in decided for x in facts.failures)
 
@@ -210,7 +210,7 @@ def _left_to_references(finding: Finding, facts: Evidence) -> bool:
 def _decided(
     weighed: AttributedFinding, attributed: Mapping[str, Attributed], find: Find
 ) -> AttributedFinding:
-    """Name whose failures decided; undecided where they are the proxy's own."""
+    """Attribute a finding that stands; undecided if it rests on failures that are no evidence."""
     finding = weighed.finding
     apart = _apart(attributed)
     if finding.health.unhealthy and not apart.isdisjoint(finding.evidence):
@@ -235,7 +235,7 @@ def _decided(
 
 
 def _named(weighed: AttributedFinding, deciding: Sequence[Attributed]) -> AttributedFinding:
-    """Name whose failures decided: what is certain outweighs what references leave open."""
+    """Attribute a finding to the deciding calls: certain ones outweigh those left open."""
     certain = [each for each in deciding if each.row not in DOUBTS]
     partly = [each for each in deciding if each.row == "partly"]
     warnings: tuple[str, ...] = ()
@@ -319,7 +319,7 @@ def _lost_last(facts: Evidence) -> Exchange | None:
 
 
 def _spoilt_for_all(facts: Evidence) -> bool:
-    """Return True if the last call came without output or was left, and a question fared no better.
+    """Return True if the last call had no output or was abandoned, and so was a question beside it.
 
     A question that was not asked, or that is no evidence for another reason, says nothing.
     """

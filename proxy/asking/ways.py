@@ -1,7 +1,7 @@
-"""The way in which a call asked its model, and which rollouts asked so.
+"""The request forms ("ways") of calls, and which rollouts used each.
 
-Kept is an allow-list: API, path, version, tier and flags, of which no value that may hold a text or
-a key. Every process stores what it sees, and asks by what all have stored.
+A way has only what is on an allow-list: API, path, version, tier and flags, never a value that may
+hold a text or a key. Every process stores the ways that it sees; questions use all stored ones.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _NAMED = re.compile(r"(?P<before>.*(?:/models/|/deployments/|/model/))(?P<name>.
 
 
 def plain_api(api: str) -> str:
-    """Return an API as it is asked: not streamed."""
+    """Return the API of a question about a call: the one that does not stream."""
     return NOT_STREAMED.get(api, api)
 
 
 def plain_path(path: str) -> str:
-    """Return the path of a call as it is asked: not streamed, with `NAME` for the model's name."""
+    """Return the path of a question about a call: not streamed, `NAME` for the model's name."""
     for streaming, plain in _STREAMING:
         if path.endswith(streaming):
             path = path.removesuffix(streaming) + plain
@@ -79,11 +79,12 @@ def plain_path(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The way in which a question is asked.
+    """The request form of a call or a question.
 
-    ``path`` is raw, with `NAME` for the model's name; None is the usual one. ``query`` is the API's
-    version there, ``version`` an ``anthropic-version`` that the provider's SDKs send. ``headers``
-    and ``fields`` (JSON, in the body) choose a tier, a beta, a route or how much is reasoned.
+    ``path`` is raw, with `NAME` for the model's name; None is the API's usual path. ``query`` is
+    the API version in the query string, ``version`` an ``anthropic-version`` that the provider's
+    SDKs send. ``headers`` and ``fields`` (JSON, in the body) choose a tier, a beta, a route or a
+    reasoning effort.
     """
 
     api: str
@@ -112,7 +113,7 @@ class Way:
 
     @property
     def shape(self) -> Way:
-        """The way without what nobody chooses for itself: an SDK's version, and streaming."""
+        """The way without what an agent does not choose: its SDK's version, and streaming."""
         return replace(self, version=None, streamed=False)
 
 
@@ -147,7 +148,7 @@ def _storable(selected: Selected) -> Selected:
 
 
 class Ways:
-    """Notes the ways in which calls asked, for all processes."""
+    """Stores the ways of calls, for all processes."""
 
     def __init__(self, references: References) -> None:
         self._references = references
@@ -201,10 +202,10 @@ class Ways:
             self._storing = None
 
     async def store(self) -> None:
-        """Store what was noted, so that questions see it.
+        """Store the ways noted so far, so that questions see them.
 
         Raises:
-            StoreError: the database is unavailable; it is kept for the next time.
+            StoreError: the database is unavailable; they are kept for the next time.
         """
         async with self._one_at_a_time:
             noted, self._noted = self._noted, []
@@ -224,9 +225,9 @@ class Ways:
             await self.store()
 
     def of(self, exchange: Exchange) -> Way:
-        """Return the way in which a failed call asked; of one that nobody noted, its API's.
+        """Return the way of a failed call; the plain one of its API if none was noted.
 
-        In a thread, as what follows.
+        To be called in a thread, like the methods below.
         """
         stored = self._references.way_of(exchange.id)
         if stored is None:
@@ -236,7 +237,7 @@ class Ways:
     def of_rollouts(
         self, upstream: str, model: str | None, rollouts: Collection[str]
     ) -> dict[Way, set[str]]:
-        """Return which of these rollouts asked a model by each way."""
+        """Return which of these rollouts asked a model, by way."""
         found: dict[Way, set[str]] = {}
         known = self._references.ways_to(upstream, canonical(model) or "", list(rollouts))
         for rollout, way in known:
@@ -244,6 +245,6 @@ class Ways:
         return found
 
     def last_used(self, upstream: str, model: str) -> Way | None:
-        """Return the way by which a model was asked last; None: by nobody that is remembered."""
+        """Return the way of the last call to a model; None if none is stored."""
         known = self._references.ways_to(upstream, canonical(model) or "")
         return Way.decoded(known[0][1]).shape if known else None

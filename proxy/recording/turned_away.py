@@ -1,4 +1,4 @@
-"""Calls that the service turned away for want of room: whose they were is stored."""
+"""Store which rollouts had calls refused because too many calls were in flight."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _AGAIN_S = 1.0  # until the database is tried again
 
 
 class TurnedAway:
-    """Stores which rollouts' calls were turned away, of each the last one.
+    """Stores the last refused call of each rollout, off the event loop.
 
     Arguments:
         write: stores them, in a thread; raises StoreError.
@@ -29,10 +29,13 @@ class TurnedAway:
         self._writing: asyncio.Task[None] | None = None
 
     def note(self, rollout_id: str, *, own: int, most: int, in_flight: int, callers: int) -> None:
-        """Note that a call was turned away, and how many there were at once.
+        """Note that a call was refused, with the calls in flight at that time.
 
         Arguments:
-            own: of its rollout; `callers`: how many rollouts had any.
+            own: calls of its rollout.
+            most: calls that the service allows.
+            in_flight: calls of all rollouts.
+            callers: rollouts that had any.
         """
         if rollout_id in RESERVED:
             return

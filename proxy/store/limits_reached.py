@@ -17,8 +17,9 @@ from proxy.store.verdicts import dequeue_judged, queue_for_judging
 def note_limits_reached(connections: Connections, reached: Mapping[str, LimitReached]) -> None:
     """Note which limit kept each rollout's agent from a call.
 
-    The first stands that was spent. Before one of which calls in flight had reserved the rest, and
-    before the proxy's own, any other stands; of the proxy's own the last.
+    One is stored per rollout: the first that was spent. A spent limit replaces one of which calls
+    in flight had reserved the rest. Any limit replaces one of the proxy's own, which itself
+    replaces only one of its kind.
     """
     with connections.writing() as connection:
         for rollout_id in sorted(reached):

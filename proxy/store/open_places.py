@@ -1,4 +1,4 @@
-"""The places of rollouts in their tasks that registrations leave open."""
+"""Choose repeat and attempt of rollouts whose registration names a task and neither number."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ def leaves_open(registration: Registration) -> bool:
 
 
 class OpenPlaces:
-    """The places that one transaction gives.
+    """Chooses the places of one transaction's rollouts.
 
-    The batches are locked: of two registrations at once, one gets the next try.
+    The batches are locked, so two registrations at once never get the same place.
 
     Arguments:
         registrations: those of the transaction.
-        measured: whether rollouts are, that have ended and whose verdict is not stored.
+        measured: by id, if an ended rollout without a stored verdict is measured.
+
+    Raises:
+        NotJudged: an ended rollout of a task has no verdict, and ``measured`` lacks it.
     """
 
     def __init__(
@@ -127,7 +130,7 @@ _OVER_AT = select(OVER_AT).where(batch_runs.c.batch == bindparam("of")).scalar_s
 def _holds(rollout: Any, verdict: Any) -> ColumnElement[int]:
     """Return 1 for a rollout that runs or is measured, so that its repeat is not tried again.
 
-    One without an outcome is given up as soon as nobody starts rollouts of its batch any more.
+    A rollout without an outcome no longer runs once its batch is over.
     """
     given_up = rollout.c.created_at <= _OVER_AT
     runs = rollout.c.outcome.is_(None) & rollout.c.skipped.is_(None)

@@ -49,10 +49,10 @@ class Runs:
             return has_ended(connection, batch, runs_of(connection, batch).over_at)
 
     def begin(self, batch: str, run: str, *, now: float) -> tuple[RunCounts, bool]:
-        """Note that somebody starts rollouts of a batch, again where that run was over.
+        """Note that a run starts rollouts of a batch; a run that was over begins again.
 
         Returns:
-            Its runs, and whether it has ended.
+            The batch's runs, and False: it has not ended.
         """
         row = {"batch": batch, "run": run, "begun_at": now, "ended_at": None}
         with self._connections.writing() as connection:
@@ -65,13 +65,12 @@ class Runs:
             return runs_of(connection, batch), False
 
     def end(self, batch: str, run: str | None, *, now: float) -> tuple[RunCounts, bool]:
-        """Note that a run of a batch is over, or all of them; it may be one that nobody began.
+        """Note that a run of a batch is over, or all of them; the run need not have been begun.
 
-        Rollouts that began since the last one was over, and have no outcome, are given up too if
-        all are over.
+        If all are over, rollouts without an outcome are given up.
 
         Returns:
-            Its runs, and whether it has ended with that; the first time, an event is written.
+            The batch's runs, and True if the batch has ended. An event is written the first time.
         """
         of_batch = batch_runs.c.batch == batch
         row = {"batch": batch, "run": run or "", "begun_at": now, "ended_at": now}
@@ -111,7 +110,7 @@ def has_ended(connection: Connection, batch: str, over_at: float | None) -> bool
 
 
 def _goes_on(connection: Connection, batch: str) -> bool:
-    """Return True if nobody has declared a batch over, or rollouts that run began since."""
+    """Return True unless all runs of a batch are over and no unended rollout began since."""
     over_at = runs_of(connection, batch).over_at
     of = {"of": batch, "over_at": over_at}
     return over_at is None or connection.execute(_BEGUN_SINCE, of).first() is not None

@@ -203,7 +203,7 @@ def _route(lane: Lane) -> str:
 
 
 class Objection(NamedTuple):
-    """A doubt about a batch though no repeat lacks a score, and the query of its list."""
+    """A reason to doubt a batch's score beside unscored repeats, and the query of its list."""
 
     times: int | None
     text: str
@@ -211,7 +211,7 @@ class Objection(NamedTuple):
 
 
 def objections(summary: Mapping[str, Any]) -> list[Objection]:
-    """Return what speaks against a batch beside the repeats without a score."""
+    """List the reasons to doubt a batch's score beside the repeats without one."""
     found = []
     if picked := summary["retried_after_score_total"]:
         text = "run again although already scored: the first score counts"
@@ -229,7 +229,7 @@ def objections(summary: Mapping[str, Any]) -> list[Objection]:
 
 
 class Squares(NamedTuple):
-    """Repeats that came to the same: their words, and a badge for each (None: a score)."""
+    """Repeats with the same result: their label, and a badge for each (None: it has a score)."""
 
     label: str
     repeats: int

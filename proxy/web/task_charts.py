@@ -163,8 +163,9 @@ class MapLine(NamedTuple):
 class TaskMap:
     """All tasks of a batch in the order of their names, one cell each, in lines from the left.
 
-    ``paths`` are SVG paths of dashes, a cell each: of all tasks (0), and over them of those that
-    lack some of their repeats, by how much (1 to ``_STEPS``). All lengths are in pixels.
+    ``paths`` are SVG paths that draw one dash a cell, each with its level: 0 for all tasks; drawn
+    over it, 1 to ``_STEPS`` for tasks that lack more and more of their repeats. Lengths are in
+    pixels.
     """
 
     pitch: int

@@ -1,6 +1,6 @@
 """Breakers: where the same permanent failure strikes again and again, a batch's lane is stopped.
 
-A user reads of them in docs/concepts/batches.md; the law is `classifier.breakers`.
+A user reads of them in docs/concepts/batches.md; `classifier.breakers` has the rules.
 """
 
 from proxy.feature import Feature

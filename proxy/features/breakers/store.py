@@ -17,7 +17,7 @@ from truezero.printable import repeat_name
 
 
 class Breakers:
-    """Reads and resets the breakers of a batch, and reads whom they stopped."""
+    """Reads and resets the breakers of a batch, and lists the rollouts that they skipped."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -28,7 +28,7 @@ class Breakers:
             return states_of(connection, batch)
 
     def opened(self, *, since: float, now: float) -> list[BreakerState]:
-        """Return the breakers that opened after ``since`` and let no rollout in, or one."""
+        """Return the breakers that opened after ``since`` and are open or half-open now."""
         query = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
         with self._connections.reading() as connection:
             states = [decode_state(text) for text in connection.execute(query).scalars()]
@@ -65,7 +65,7 @@ class Breakers:
             return [(row.id, row.skipped) for row in connection.execute(query)]
 
     def names(self, rollout_ids: Collection[str]) -> dict[str, str]:
-        """Return what rollouts that have a task are called: by it, and their repeat."""
+        """Return the display names of rollouts that have a task: the task and the repeat."""
         columns = rollouts.c.id, rollouts.c.task, rollouts.c.repeat
         query = select(*columns).where(rollouts.c.id.in_(IDS), rollouts.c.task.is_not(None))
         with self._connections.reading() as connection:

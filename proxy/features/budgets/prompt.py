@@ -1,4 +1,4 @@
-"""The tokens of a prompt, estimated by its length: rather too many."""
+"""Estimate the tokens of a prompt from its length; the estimate is rather too high."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from proxy.store.connections import Connections
 from proxy.store.rollouts import record_of
 from proxy.store.tables import exchanges, rollouts
 
-_WAYS = 64  # in which a rollout was answered; more are not looked at
+_WAYS = 64  # combinations of the columns below under which a rollout was answered, at most
 _WAY = (
     exchanges.c.upstream,
     exchanges.c.model,
@@ -30,8 +30,8 @@ def provoked(
 ) -> frozenset[str]:
     """Return which failed calls are attributed to their agent, by id, as far as is known now.
 
-    Read beside them is one answer of each way in which their rollout was answered. What only a
-    reference call decides is not known yet.
+    Beside them, one answered call of the rollout is read per upstream, model, answering model and
+    key. What only a reference call decides is not known yet.
 
     Arguments:
         policy: the service's.

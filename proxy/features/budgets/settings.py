@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 
 class BudgetSettings(BaseModel):
-    """The output that a call reserves if its request names no limit of it."""
+    """The output tokens that a call reserves if its request names no output limit."""
 
     reserved_output_tokens: int = Field(
         4096,

@@ -1,4 +1,4 @@
-"""The law of learnt limits: what a 429 teaches that no stated limit explains, and how it is kept.
+"""The rules of learnt limits: what a 429 teaches that no stated limit explains, and how it is kept.
 
 Functions of numbers, without a clock or a state: `LimitEstimator` counts calls and asks here.
 A rate is in calls a second of the whole lane, times are in seconds.
