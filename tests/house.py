@@ -2,7 +2,8 @@
 
 Prints files, lines and imports, the modules that one other module imports, and which files a plain
 exchange, a registration and three verdicts of a running service go through. No figure is a bound:
-they show a direction. ``--files`` lists the files behind the figures.
+they show a direction. ``--files`` lists the files behind the figures, those that something goes
+through in the order of their first use.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("classifier", "proxy", "truezero")
 _QUIET_S = 0.2  # what follows a call (its log line, its metrics) has run by then
-_RUNS = 6  # what is not in each of them is a heartbeat's or a checkpoint's, not the call's
+_RUNS = 6  # what is not in each is a heartbeat's, not the call's; a few of its files are in all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,31 +133,34 @@ class Roads:
     """Notes which of our files run in any thread that is started while it is installed."""
 
     def __init__(self) -> None:
-        self._seen: set[str] = set()
+        self._seen: dict[str, None] = {}  # in order
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         """As ``sys.setprofile`` wants it."""
         if event == "call":
-            self._seen.add(frame.f_code.co_filename)
+            self._seen[frame.f_code.co_filename] = None
 
     def during(self, run: Callable[[int], object]) -> list[str]:
         """Return the files that each of some runs, and what it brings about, goes through.
 
+        They are in the order in which the last run first used them.
+
         Arguments:
             run: called with the number of the run.
         """
-        return sorted(set.intersection(*(self._once(run, number) for number in range(_RUNS))))
+        runs = [self._once(run, number) for number in range(_RUNS)]
+        return [name for name in runs[-1] if all(name in each for each in runs)]
 
-    def _once(self, run: Callable[[int], object], number: int) -> set[str]:
+    def _once(self, run: Callable[[int], object], number: int) -> list[str]:
         time.sleep(_QUIET_S)
-        self._seen = set()
+        self._seen = {}
         run(number)
         time.sleep(_QUIET_S)
-        return {
+        return [
             Path(name).relative_to(ROOT).as_posix()
             for name in self._seen.copy()  # threads add to it
             if any(name.startswith(f"{ROOT / package}/") for package in PACKAGES)
-        }
+        ]
 
 
 class _Provider(http.server.BaseHTTPRequestHandler):
@@ -290,7 +294,7 @@ def main() -> None:
         "lines": (sum(sizes.values()), [f"{n:6} {path}" for path, n in sizes.most_common(20)]),
         "imports between modules": (edges(files), []),
         "modules with one importer": (len(alone), [f"{a} <- {b}" for a, b in alone.items()]),
-        **{f"files of {name}": (len(found), found) for name, found in roads().items()},
+        **{f"files or so of {name}": (len(found), found) for name, found in roads().items()},
     }
     for name, (figure, behind) in rows.items():
         print(f"{figure:7,}  {name}")  # noqa: T201
