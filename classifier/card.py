@@ -97,10 +97,10 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roots:
-    """The facts that only the whole export shows; None where it was not read.
+    """The facts that only the whole export shows; None if it was not read.
 
-    ``digest`` is its SHA-256 digest in hex. Of its ``calls`` to models ``request_ids`` have a
-    provider's request id.
+    ``digest`` is its SHA-256 digest in hex (`classifier.exported_batch`). ``request_ids`` of its
+    ``calls`` to models have a provider's request id.
     """
 
     digest: str | None = None

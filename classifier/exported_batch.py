@@ -1,4 +1,4 @@
-"""A batch as its export has it: each rollout with what it counts, and its calls."""
+"""A batch as its export has it: rollouts with what they count, calls, and the card's digest."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
 def _with_references(
     weighed: AttributedFinding, facts: Evidence, find: Find, rows: Sequence[Row]
 ) -> AttributedFinding:
-    """Say if a reference is still to end, or if there is none."""
+    """Mark a finding as pending while a reference call runs, or warn if none can be asked."""
     known = [facts.rollout.references.get(x.id) for x in _asked_about(facts, find, rows)]
     if any(each is not None and each.running for each in known):
         return replace(
@@ -151,7 +151,7 @@ def _of_the_agent(
     attributed: Mapping[str, Attributed],
     find: Find,
 ) -> AttributedFinding:
-    """Find anew without the agent's failures, on which the first finding stood."""
+    """Apply the rules again without the agent's failures, on which the first finding rested."""
     finding = find(kept)
     left_nothing = finding.unproven or (not kept.calls and not unprompted(facts.outcome))
     complete = facts.outcome is not None and not facts.rollout.gaps
@@ -261,7 +261,7 @@ def _together(attributed: Iterable[Attributed]) -> bool | None:
 
 
 def wanted(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> list[Exchange]:
-    """Return the failed calls whose series a verdict needs and has not got, oldest first.
+    """Return the calls beside which a verdict still needs reference calls, oldest first.
 
     Arguments:
         find: the first rule that fires on evidence.
@@ -272,9 +272,9 @@ def wanted(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) ->
 
 
 def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Exchange]:
-    """Return the first and the last failure that would take the reward away, and a spoilt end.
+    """Return the first and the last failure that would take the reward away, and a bad last call.
 
-    A content filter that ends a rollout is asked about whoever the agent is.
+    A content filter that ends a rollout is asked about even if agents are trusted.
     """
     ended = facts.tail.failures[-1:] if not facts.tail.continued else ()
     stopped = [x for x in ended if filtered(x)]
@@ -294,9 +294,9 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
 
 
 def _without_output(facts: Evidence) -> Exchange | None:
-    """Return the main lane's last call if it was left, or came without output or an error.
+    """Return the main lane's last call if it was abandoned, aborted by its engine, or says nothing.
 
-    Or with a part of it, after which its engine aborted it, or with an error in place of words.
+    None if the cause of a failure is known.
     """
     last = facts.main[-1] if facts.main else None
     if last is None or last.last.cause is not None:
@@ -338,7 +338,7 @@ def _spoilt_for_all(facts: Evidence) -> bool:
 
 
 def references_of(facts: Evidence) -> list[VerdictReference]:
-    """Return the series asked beside a rollout's calls, as its verdict tells of them."""
+    """Return the reference calls beside a rollout's calls, as its verdict reports them."""
     found = facts.rollout.references
     calls = [x for x in facts.rollout.exchanges if x.id in found]
     return [found[x.id].beside(x.id, _compared(found[x.id], x)) for x in calls]

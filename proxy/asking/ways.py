@@ -103,7 +103,7 @@ class Way:
 
     @classmethod
     def decoded(cls, encoded: str) -> Way:
-        """Take it from JSON."""
+        """Decode a way from JSON."""
         told = orjson.loads(encoded)
         for name in {"query", "version"} & told.keys():
             told[name] = told[name].encode()
@@ -168,9 +168,9 @@ class Ways:
         """Note a call that has ended; called in the event loop.
 
         Arguments:
-            headers: its own.
-            head: what they and its query choose.
-            body: what its body chooses.
+            headers: of its request.
+            head: the options that headers and query choose.
+            body: the options that the body chooses.
         """
         if exchange.kind is not Kind.INFERENCE or exchange.method != "POST" or exchange.injected:
             return

@@ -25,7 +25,7 @@ def bad_path_segments() -> Refusal:
 
 
 def bad_role() -> Refusal:
-    """Refuse a role that is none."""
+    """Refuse a malformed role."""
     return Refusal(400, "bad_role", "a role is 1-40 of a-z 0-9 _ - (judge, user-simulator, …)")
 
 
@@ -62,7 +62,7 @@ def no_rollout(path: str | None) -> Refusal:
 
 
 def unknown_upstream(name: str, path: str | None, upstreams: Iterable[str]) -> Refusal:
-    """Refuse an upstream that there is not; ``path``: the one with an upstream, if it is known."""
+    """Refuse an unknown upstream; ``path``: the one with an upstream, if it is known."""
     upstreams = sorted(upstreams)
     known = ", ".join(upstreams)
     if path is not None:
@@ -163,12 +163,12 @@ def body_too_large(most_bytes: int) -> Refusal:
 
 
 def too_many_calls(calls: str) -> Refusal:
-    """Refuse a call beside as many of all rollouts as there may be; ``calls``: how many."""
+    """Refuse a call while the service has its most calls in flight; ``calls``: how many."""
     return _full("too_many_calls", f"{calls} in flight")
 
 
 def too_many_calls_of_rollout(calls: str) -> Refusal:
-    """Refuse a call beside as many of its rollout as there may be; ``calls``: how many."""
+    """Refuse a call while its rollout has its most calls in flight; ``calls``: how many."""
     return _full("too_many_calls_of_rollout", f"{calls} of this rollout in flight")
 
 

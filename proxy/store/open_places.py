@@ -23,7 +23,7 @@ PLACE = ("repeat", "attempt")
 
 
 class NotJudged(Exception):
-    """Nobody knows yet whether some rollouts that have ended are measured: judge them first."""
+    """Some ended rollouts have to be judged before a place can be chosen."""
 
     def __init__(self, rollout_ids: Collection[str]) -> None:
         super().__init__(", ".join(rollout_ids))

@@ -31,7 +31,7 @@ class Partitions:
         self._ready: frozenset[Partition] = frozenset()
 
     def add_ahead(self, now: float) -> None:
-        """Make the partitions of this month (of a time in epoch seconds) and of the next two."""
+        """Create the partitions of the month of ``now`` (epoch seconds) and of the next two."""
         partitions = wanted(now)
         if not self._ready.issuperset(partitions):
             with self._connections.writing() as connection:

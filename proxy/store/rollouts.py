@@ -114,7 +114,7 @@ def register(
         measured: whether rollouts are that `NotJudged` named.
 
     Raises:
-        NotJudged: it depends on rollouts that are not judged which try one is.
+        NotJudged: a place depends on ended rollouts without a verdict.
     """
     into = {each.registration.batch for each in registrations}
     with changing(connection, set(map(_id, registrations)), into=into):

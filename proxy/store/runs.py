@@ -22,8 +22,8 @@ OVER_AT = case((func.count() == func.count(batch_runs.c.ended_at), func.max(batc
 class RunCounts(NamedTuple):
     """The runs that start rollouts of a batch.
 
-    ``begun`` counts the runs that were announced, ``open`` those of them that have not said yet
-    that no more rollouts come. ``over_at`` is the time at which the last one said so, None before.
+    ``begun`` counts all of them, ``open`` those that may still start rollouts. ``over_at`` is when
+    the last one was over, in epoch seconds; None while any is open.
     """
 
     begun: int
@@ -32,7 +32,7 @@ class RunCounts(NamedTuple):
 
 
 class Runs:
-    """Stores who starts a batch's rollouts, and reads whether it has ended."""
+    """Stores the runs that start a batch's rollouts, and reads if the batch has ended."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -97,7 +97,7 @@ class Runs:
 
 
 def runs_of(connection: Connection, batch: str) -> RunCounts:
-    """Return who starts rollouts of a batch."""
+    """Return the runs that start rollouts of a batch."""
     return RunCounts._make(connection.execute(_RUNS, {"of": batch}).one())
 
 

@@ -183,7 +183,7 @@ def _listed(name: str, summary: Mapping[str, Any]) -> str | None:
 
 
 def _where(groups: Sequence[UnscoredGroup]) -> str:
-    """Name the lanes of some rollouts: as far as they have one, or how many there are."""
+    """Name the lanes of some rollouts: the name or route that all share, else their number."""
     lanes = {lane for each in groups if (lane := each.lane and Lane.read(each.lane))}
     if not lanes:
         return ""

@@ -153,7 +153,7 @@ _PITCHES = ((4, 200), (8, 100), (14, 57))  # pixels of a cell, and how many are 
 
 
 class MapLine(NamedTuple):
-    """A line of the map: its words, and the page of the list by name that begins with it."""
+    """A line of the map: its label, and the page of the list by name on which it begins."""
 
     label: str
     page: int

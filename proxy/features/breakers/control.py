@@ -16,7 +16,7 @@ from proxy.routing.errors import Refusal
 
 
 async def breaker(service: Service, batch: str) -> dict[str, Any]:
-    """Return a batch's breakers, one per lane, and whom each skipped."""
+    """Return a batch's breakers, one per lane, and the rollouts that each skipped."""
     states, missed = await breaker_states(service, batch), []
     if any(state.streak for state in states):
         stored = Breakers(service.database.connections)
@@ -48,7 +48,7 @@ async def open_states(service: Service) -> list[BreakerState]:
 
 
 async def open_by_batch(service: Service) -> dict[str, str]:
-    """Name the worst state among the breakers of each batch that has one which is not closed."""
+    """Return the worst state of the breakers of each batch that has one open or half-open."""
     phases: dict[str, set[Phase]] = {}
     for state in await open_states(service):
         phases.setdefault(state.batch, set()).add(state.phase)
@@ -59,18 +59,18 @@ async def open_by_batch(service: Service) -> dict[str, str]:
 
 
 def _skipped_by(state: BreakerState, missed: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the rollouts that a breaker did not admit, of those that one of the batch's did."""
+    """Return the rollouts that this breaker skipped, of all that the batch's breakers skipped."""
     return [name for name, why in missed if opened_by(why) == state.fingerprint]
 
 
 def _shown(state: BreakerState, *lists: Sequence[str]) -> list[str]:
-    """Return the rollouts that are named of a breaker: the first of each list, and its probe."""
+    """Return the rollouts of a breaker that are named: its probe, and the first of each list."""
     probe = [] if state.canary is None else [state.canary]
     return [*probe, *chain(*(names[:_NAMED] for names in (state.tripped_by, *lists)))]
 
 
 async def _names(service: Service, *shown: Iterable[str]) -> dict[str, str]:
-    """Return what rollouts are called, by id."""
+    """Return the display names of rollouts, by id."""
     wanted = set(chain(*shown))
     if not wanted:
         return {}
@@ -86,7 +86,7 @@ class BreakerStory:
 
     ``tripped_by`` are the rollouts of its streak, ``failed_alike`` others that failed so in its
     lane, ``skipped`` those that it did not admit, each the oldest first; of the last two there are
-    more if ``cut``. ``names`` are what the first of each list are called, by id.
+    more if ``cut``. ``names``: display names of the first of each list, by id.
     """
 
     state: BreakerState
@@ -165,7 +165,7 @@ _IN_MESSAGE = 10  # rollouts
 
 
 async def open_breakers(service: Service) -> Conditions:
-    """Look for breakers that opened of late and let no rollout in, or one."""
+    """Look for breakers that opened within the last hour and are open or half-open."""
     now = service.now()
     opened = Breakers(service.database.connections).opened
     states = await service.run(opened, since=now - _RECENT_S, now=now)

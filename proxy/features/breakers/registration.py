@@ -17,11 +17,11 @@ FIELDS = ()
 
 
 def prepare(_request: models.RolloutRequest) -> None:
-    """Return nothing: a batch has its breakers unasked."""
+    """Return nothing: no registration asks for a breaker."""
 
 
 class Admissions:
-    """The admissions of one transaction, by the breakers as those before left them."""
+    """Admits one transaction's rollouts in order, each by breakers as the last one left them."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ def provoked(
 
 
 def _answers(connection: Connection, rollout_id: str) -> Sequence[Exchange]:
-    """Return the first answer of each way in which a rollout was answered."""
+    """Return the first answered call of each combination of the columns of `_WAY`."""
     query = (
         select(func.min(exchanges.c.id))
         .where(

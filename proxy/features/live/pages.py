@@ -1,4 +1,4 @@
-"""Live pages: each is told of changes, and made once for all browsers that fetch it for one."""
+"""Live pages: after a change, a page is rendered once for all browsers that fetch it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LivePages:
     async def page(
         self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response:
-        """Return a page that was begun after the change for which it is fetched.
+        """Return a page whose rendering began after the change for which it is fetched.
 
         Without a change that this process announced, it is made for the request alone.
         """

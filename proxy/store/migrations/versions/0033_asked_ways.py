@@ -1,4 +1,4 @@
-"""Add the ways in which calls asked, so that every process asks alike."""
+"""Add the request forms of calls, so that every process asks in the same ones."""
 
 from __future__ import annotations
 
