@@ -1,8 +1,8 @@
 """Attribute each failed call to the agent, the operator, the provider or the proxy.
 
 The verdict owns the score, so whoever is scored must not own the verdict: what an agent fails by
-itself takes no reward away. Two tables of named rows, first match wins; what they leave open about
-an untrusted agent's failure, the reference calls asked beside it decide.
+itself takes no reward away. Two tables of named rows, first match wins; reference calls decide what
+they leave open about an untrusted agent's failure.
 """
 
 from __future__ import annotations
@@ -340,8 +340,8 @@ def attribute(
     """Return whose failure each failed call was, and each that its agent held up, by exchange id.
 
     Arguments:
-        rows: what is an untrusted agent's, whatever references say; of a role's calls nothing is.
-        asked: references decide what no row does; without them it takes the reward away.
+        rows: say which failures are an untrusted agent's without reference calls; none for a role.
+        asked: reference calls decide what no row does; else it is the provider's or operator's.
     """
     held = [x for x in facts.exchanges if x.held and state_of(x) is CallState.UNANSWERED]
     if not (facts.failures or held):

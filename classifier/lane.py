@@ -142,7 +142,7 @@ def turn(
 ) -> TurnTaken:
     """Decide whether one that asks may start on a lane.
 
-    Whoever it makes the probe has to be noted, before the next one asks.
+    The caller has to note a probe before the next one asks.
 
     Arguments:
         drawn: a number from 0 to 1, so that those that wait do not come back together.
@@ -159,7 +159,7 @@ def turn(
 
 
 def sentence(name: str, silent: Silence, taken: TurnTaken, *, now: float) -> str:
-    """Return how a lane that is down is, and when the next try is due, for people."""
+    """Return a sentence that says since when a lane is down, and when the next try is due."""
     since = datetime.fromtimestamp(silent.since, UTC)
     down = f"{name} has answered nobody since {since:%Y-%m-%dT%H:%M:%SZ} ({silent.cause})"
     if taken.next_at is None:

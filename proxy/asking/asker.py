@@ -1,4 +1,4 @@
-"""Asking of reference calls in one process: about which failures, and how often.
+"""Ask reference calls about the failed calls of this process: about which, and how often.
 
 The process that saw a failure asks, beside its relay: no agent waits. Which series others ask and
 have asked is in the database, so that workers and replicas share them and count them.
@@ -103,7 +103,7 @@ class _Registered(NamedTuple):
 class _Failure:
     """A failed call that waits for a series; ``at`` is its end, in epoch seconds.
 
-    ``wait_until``: until when its answer said to wait; 0 if it did not. ``awaited``: its rollout
+    ``wait_until``: the end of the wait that its answer stated; 0 if none. ``awaited``: its rollout
     has ended, and the answer to the outcome waits.
     """
 
@@ -159,7 +159,7 @@ class ReferenceAsker:
         worker: this process's name in the table of workers.
         agents: how agents are trusted where a rollout's batch does not say.
         enabled: False stores that nothing is asked.
-        ways: knows how rollouts asked.
+        ways: the request forms of rollouts' calls.
         cost: returns what a question of so many tokens costs in US dollars; None is unknown.
         sleep: waits so many seconds.
     """
@@ -593,7 +593,7 @@ def _usual_api(upstream: Upstream) -> str | None:
 
 
 def _placed(way: Way, upstream: Upstream) -> Way:
-    """Return a way with a path only if that is not where its provider has the API."""
+    """Return a way, without its path if its provider has the API there as a rule."""
     if way.api in PLAIN and way.path == usual_path(PLAIN[way.api], upstream.base_path):
         return replace(way, path=None)
     return way
@@ -623,7 +623,7 @@ def may_need_one(exchange: Exchange) -> bool:
 
 
 def _wait_until(exchange: Exchange) -> float:
-    """Return until when a limit said to wait, in epoch seconds; 0: an outage's word is no proof."""
+    """Return when the wait stated by a limit ends, in epoch seconds; 0 for any other failure."""
     cause = exchange.cause
     limited = cause is not None and cause.subcategory in (Subcategory.RATE_LIMIT, Subcategory.QUOTA)
     if cause is None or not limited or cause.retry_after_s is None:

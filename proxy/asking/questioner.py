@@ -141,7 +141,7 @@ class _Asking(ResponseHandler):
         return True
 
     def on_end(self) -> None:
-        """Take that the answer is complete."""
+        """Note that the answer is complete."""
         with contextlib.suppress(Exception):  # of an answer that nobody can read
             self.said = self._text()
         self._finish(Ending.COMPLETE)
@@ -159,7 +159,7 @@ class _Asking(ResponseHandler):
         return "".join(reader.payloads.dialect.text(*each) for each in said) if said else None
 
     def on_failure(self, error: errors.UpstreamError) -> None:
-        """Take that there will be none."""
+        """Note that no answer will come."""
         ending, _ = failed(error, self._call.upstream, self._call.id)
         self._finish(ending)
 
@@ -266,10 +266,10 @@ def _refused_itself(exchange: Exchange) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedLane:
-    """The subject of a series, and the ways in which it is asked.
+    """The subject of a series, and the request forms of its questions.
 
-    ``way``: the failed call's own; None if it has no plain question. ``usual``: the way to ask by
-    where nothing was answered by that, and whose it is; None if its own is the usual one.
+    ``way``: the failed call's own form; None if it has no plain question. ``usual``: the usual
+    form, tried if that one is not answered, and who uses it; None if the own form is the usual one.
     ``answered_as``: names under which the model answered before.
     """
 
@@ -336,7 +336,7 @@ class Questioner:
     async def series(self, lane: AskedLane, *, side_by_side: bool) -> list[ReferenceCall]:
         """Ask up to three questions; the first that is not answered ends the series.
 
-        If none was answered, as many by the usual way follow, where that is another one.
+        If none was answered, as many in the usual form follow, if that is another one.
         """
         calls: list[ReferenceCall] = []
         if lane.way is not None:

@@ -1,4 +1,4 @@
-"""Questions of the proxy's own: the plainest request in each dialect, asked in the way of a call.
+"""Questions of the proxy's own: the plainest request of each dialect, in the form of a call.
 
 A question holds none of an agent's words. The number that it begins with, and other words in each,
 keep caches from answering.

@@ -1,4 +1,4 @@
-"""Series of reference calls: what every process asks a lane and has asked, and who shares it."""
+"""Series of reference calls that processes ask or have asked, and the failures that share them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ReferenceLane(NamedTuple):
 
 
 class AskedWay(NamedTuple):
-    """The way (JSON) in which a call asked a canonical model; ``at`` in epoch seconds."""
+    """The request form (JSON) of a call to a canonical model; ``at`` in epoch seconds."""
 
     exchange_id: str
     rollout_id: str
@@ -143,7 +143,7 @@ class References:
             return {row["exchange_id"]: row for row in connection.execute(query).mappings()}
 
     def last_registered(self, batch: str | None) -> list[str]:
-        """Return the ids of a batch's last registered rollouts, the last first; of none if None."""
+        """Return the ids of a batch's last registered rollouts, newest first; None: of no batch."""
         query = (
             select(rollouts.c.id)
             .where(rollouts.c.batch == batch if batch is not None else rollouts.c.batch.is_(None))
