@@ -480,8 +480,8 @@ def test_maseval_by_itself_reports_every_failure_as_a_zero(maseval: Measured) ->
 
 
 def test_check_says_masevals_score_beside_the_one_of_what_was_measured(maseval: Measured) -> None:
-    """One of four runs that came to a score succeeded: that stands beside the corrected one."""
-    assert ", as the harness reported it 0.250" in maseval.checked
+    """Three of twelve tasks scored 1.0, as three did of the four that were measured."""
+    assert "score 0.750, as the harness reported it 0.250" in maseval.checked
 
 
 def test_maseval_scores_nothing_that_no_model_made(maseval: Measured) -> None:
