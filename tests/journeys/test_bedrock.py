@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.fakes import answers
@@ -67,22 +66,6 @@ def test_the_service_signs_for_an_agent_that_has_no_account(
     kept = log.encode() + b"".join(file.read_bytes() for file in tmp_path.glob("journeys.db*"))
     assert b"the-service-secret" not in kept
     assert b"AKID" not in kept
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_account")
-def test_without_credentials_the_rollout_is_an_api_error_that_says_why(
-    provider: Provider, tmp_path: Path
-) -> None:
-    with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
-        url = service.base("b2", "bedrock") + "/model/m/converse"
-        answer = httpx.post(url, json={"messages": ASK}, timeout=300)
-        httpx.post(url, json={"messages": ASK}, timeout=300)
-        verdict = service.verdict("b2")
-    assert answer.json()["code"] == "upstream_credentials_missing"
-    assert (verdict["health"], verdict["subcategory"]) == ("api_error", "auth")
-    assert verdict["doomed"] is True
-    assert "upstream_credentials_missing" in verdict["cause"]
 
 
 @pytest.mark.slow

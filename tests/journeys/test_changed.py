@@ -60,42 +60,6 @@ def test_what_changed_since_the_last_release_is_run(repository: Repository) -> N
     assert changed(repository.root) == ["harbor", "inspect_ai"]
 
 
-def test_what_an_adapter_imports_is_part_of_it(repository: Repository) -> None:
-    text = "from truezero.integrations.shared import check\n"
-    repository.write(f"{ADAPTERS}/maseval.py", text)
-    repository.write(f"{ADAPTERS}/verifiers.py", "def f():\n    " + text)
-    repository.commit("Release 1", f"{ADAPTERS}/harbor.py")
-    repository.commit("Share", f"{ADAPTERS}/shared.py")
-    assert changed(repository.root) == ["maseval", "verifiers"]
-
-
-def test_an_adapter_that_moved_is_run(repository: Repository) -> None:
-    repository.commit("Release 1", f"{ADAPTERS}/harbor.py")
-    (repository.root / ADAPTERS / "harbor.py").rename(repository.root / ADAPTERS / "port.py")
-    repository.commit("Move")
-    assert changed(repository.root) == ["harbor"]
-
-
-def test_another_base_may_be_named(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = repository.commit("Begin", "README.md")
-    repository.commit("Pin", f"{PINS}/sinks.txt")
-    repository.commit("Release 1")
-    repository.commit("Pin more", f"{PINS}/clients.txt")
-    assert changed(repository.root) == ["clients"]
-    monkeypatch.setenv("CI_BASE", base)
-    assert changed(repository.root) == ["clients", "sinks"]
-
-
-def test_without_a_base_every_harness_is_run(
-    repository: Repository, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository.commit("Release 1", "README.md")
-    assert changed(repository.root) == ALL, "there is no release before this one"
-    monkeypatch.setenv("CI_BASE", "a-commit-that-is-not-there")
-    assert changed(repository.root) == ALL
-    assert changed(repository.root.parent) == ALL
-
-
 def test_each_adapter_is_somebodys() -> None:
     known = set().union(*(files(name) for name in ALL))
     assert {f"{ADAPTERS}/{path.name}" for path in (ROOT / ADAPTERS).glob("[!_]*.py")} <= known

@@ -201,17 +201,6 @@ def test_a_stream_that_is_cut_breaks_for_the_agent_too(
     assert (verdict["health"], verdict["transient"]) == ("api_error", True)
 
 
-def test_a_whole_answer_that_stops_halfway_is_a_cut(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    provider.plays(answers.chat().in_pieces(100).stopping_after(2, Cut()))
-    direct, through = both_ways(service, provider, Api.CHAT, rollout, stream=False)
-    assert (through.said, through.error) == ((), direct.error)
-    assert direct.error is not None
-    assert only_exchange(service, rollout)["ending"] == "cut_upstream"
-    assert service.verdict(rollout)["subcategory"] == "provider_error"
-
-
 @pytest.mark.parametrize("api", [Api.CHAT, Api.MESSAGES])
 def test_an_sdk_that_retries_and_succeeds_has_recovered(
     service: Service, provider: Provider, rollout: str, api: Api
@@ -225,14 +214,3 @@ def test_an_sdk_that_retries_and_succeeds_has_recovered(
     assert (first["subcategory"], second["subcategory"]) == ("rate_limit", None)
     verdict = service.verdict(rollout)
     assert (verdict["health"], verdict["recovered_requests"]) == ("healthy", 1)
-
-
-def test_an_empty_answer_and_a_web_page_are_no_answers(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    provider.plays(answers.EMPTY_BODY, answers.EMPTY_BODY, answers.HTML_PAGE, answers.HTML_PAGE)
-    for _ in range(2):
-        direct, through = both_ways(service, provider, Api.CHAT, rollout, stream=False)
-        assert through == direct
-    assert [e["subcategory"] for e in service.exchanges(rollout)] == ["provider_error"] * 2
-    assert service.verdict(rollout)["health"] == "api_error"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.journeys import environments
-from tests.journeys.environments import KEPT_S, ROOT, cached, install, lay
+from tests.journeys.environments import ROOT, cached, install, lay
 
 
 def environment(folder: Path) -> Path:
@@ -55,50 +52,6 @@ def test_the_same_pins_are_installed_once_and_others_beside(place: Path, tmp_pat
     pins.write_text("print('second')\n")
     second = cached("one", pins, sys.executable)
     assert {path.name for path in place.iterdir()} == {first.name, second.name}
-
-
-def test_of_two_at_once_one_is_kept_whole(place: Path, tmp_path: Path) -> None:
-    pins = tmp_path / "one.txt"
-    pins.write_text("print('there')\n")
-    found = cached("one", pins, sys.executable)
-    found.rename(tmp_path / "aside")
-    both, met = threading.Barrier(2, timeout=60), Path.exists
-
-    def exists(path: Path) -> bool:
-        answer = met(path)
-        if path == found:
-            both.wait()  # neither sees the other's
-        return answer
-
-    made: list[Path] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "exists", exists)
-        patch.setattr(os, "getpid", threading.get_ident)  # as two processes
-        threads = [
-            threading.Thread(target=lambda: made.append(cached("one", pins, sys.executable)))
-            for _ in range(2)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert made == [found, found]
-    assert [path.name for path in place.iterdir()] == [found.name]
-
-
-def test_what_nobody_used_for_a_month_goes(place: Path, tmp_path: Path) -> None:
-    old, used, others = place / "one-0", place / "one-1", place / "two-0"
-    for each in (old, used, others):
-        each.mkdir(parents=True)
-    long_ago = time.time() - KEPT_S - 60
-    os.utime(old, (long_ago, long_ago))
-    os.utime(others, (long_ago, long_ago))
-    pins = tmp_path / "one.txt"
-    pins.write_text("")
-    found = cached("one", pins, sys.executable)
-    os.utime(found, (long_ago, long_ago))
-    assert cached("one", pins, sys.executable) == found, "what is used is not old"
-    assert {path.name for path in place.iterdir()} == {used.name, others.name, found.name}
 
 
 @pytest.mark.slow

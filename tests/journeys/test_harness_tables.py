@@ -9,33 +9,7 @@ import pytest
 
 from tests.journeys import harnesses
 from tests.journeys.failing import Case
-from tests.journeys.harnesses import PAGE, table_by_columns, table_by_rows
-
-
-def test_rows_that_differ_in_the_cause_alone_are_one() -> None:
-    rows = {
-        "ok": ["score 1.0", "score 1.0"],
-        "dead key": ["score 0.0", "no score, `api_error [auth, permanent]`"],
-        "empty answers": ["score 0.0", "no score, `suspected_api_error`"],
-        "rate limit": ["score 0.0", "no score, `api_error [rate_limit, transient]`"],
-    }
-    assert table_by_rows(["provider", "alone", "ours"], rows).splitlines() == [
-        "| provider | alone | ours |",
-        "|---|---|---|",
-        "| ok | score 1.0 | score 1.0 |",
-        "| dead key, rate limit | score 0.0 | no score, `api_error` |",
-        "| empty answers | score 0.0 | no score, `suspected_api_error` |",
-    ]
-
-
-def test_neighbouring_columns_with_the_same_cells_are_one() -> None:
-    columns = {"alone": ["1", "0"], "half": ["1", "0"], "down": ["-", "0"], "killed": ["1", "0"]}
-    assert table_by_columns(["ok", "exit code"], columns).splitlines() == [
-        "| provider | alone, half | down | killed |",
-        "|---|---|---|---|",
-        "| ok | 1 | - | 1 |",
-        "| exit code | 0 | 0 | 0 |",
-    ]
+from tests.journeys.harnesses import PAGE
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.fakes import answers
-from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Answer, Cut, Provider
-from tests.journeys.agents import KEY, PROMPT, ask, gemini_client
+from tests.fakes.provider import Cut, Provider
+from tests.journeys.agents import KEY, PROMPT, gemini_client
 from tests.journeys.service import Service
 
 pytestmark = pytest.mark.slow  # to load the SDKs takes four CPU seconds
@@ -34,11 +32,6 @@ FAILED = answers.whole(
 def client(service: Service, rollout: str) -> Any:
     """Google's, untyped: its answers are unions of all that may come."""
     return gemini_client(service.base(rollout, "gemini"))
-
-
-def asked_once(service: Service, rollout: str) -> None:
-    gemini = client(service, rollout)  # it closes its connections as it is freed
-    gemini.interactions.create(model=MODEL, input=PROMPT)
 
 
 def finished(service: Service, rollout: str, **more: object) -> dict[str, Any]:
@@ -163,136 +156,3 @@ def test_an_agent_is_asked_in_a_models_place(
     verdict = finished(service, rollout)
     assert verdict["health"] == "healthy"
     assert verdict["validity"] == []
-
-
-INSIDE_200 = {
-    "its own error": (FAILED, "quota"),
-    "no word of why": (answers.whole(answers.interaction_body(status="failed")), "provider_error"),
-    "a step's": (
-        answers.whole(
-            answers.interaction_body(
-                {"type": "model_output", "error": {"code": 16, "message": "Not you."}},
-                status="failed",
-            )
-        ),
-        "auth",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", INSIDE_200)
-def test_a_failed_interaction_in_a_200_is_a_failure_with_its_cause(
-    service: Service, provider: Provider, rollout: str, name: str
-) -> None:
-    answer, subcategory = INSIDE_200[name]
-    provider.plays(answer)
-    asked_once(service, rollout)
-    verdict = finished(service, rollout)
-    assert (verdict["health"], verdict["subcategory"]) == ("api_error", subcategory)
-
-
-STOPPED = {
-    "requires_continuation": "requires_continuation",
-    "incomplete": "incomplete",
-    "budget_exceeded": "budget_exceeded",
-}
-
-
-@pytest.mark.parametrize("status", STOPPED)
-def test_an_answer_that_stops_at_a_limit_is_one(
-    service: Service, provider: Provider, rollout: str, status: str
-) -> None:
-    provider.plays(answers.whole(answers.interaction_body(answers.said_step(), status=status)))
-    asked_once(service, rollout)
-    assert finished(service, rollout)["health"] == "healthy"
-
-
-def test_faults_of_the_providers_tools_are_none_of_the_call(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    errors = [{"code": "tool_error", "message": "The search timed out."}]
-    provider.plays(answers.whole(answers.interaction_body(answers.said_step(), errors=errors)))
-    asked_once(service, rollout)
-    (exchange,) = service.exchanges(rollout)
-    assert exchange["subcategory"] is None
-    assert finished(service, rollout)["health"] == "healthy"
-
-
-def test_an_answer_without_a_word_is_none(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    provider.plays(answers.whole(answers.interaction_body()))
-    asked_once(service, rollout)
-    verdict = finished(service, rollout)
-    assert (verdict["health"], verdict["rule"]) == ("suspected_api_error", "empty_answers")
-
-
-def test_a_lost_conversation_is_named_so(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    lost = answers.interaction_failure(404, "not_found", "previous_interaction_id not found")
-    provider.plays(answers.interactions(), lost)
-    seen = [
-        httpx.post(
-            f"{service.base(rollout, 'gemini')}/v1/interactions",
-            json={"model": MODEL, "input": PROMPT, **more},
-            timeout=60,
-        ).status_code
-        for more in ({}, {"previous_interaction_id": "v1_0"})
-    ]
-    assert seen == [200, 404]
-    assert service.exchanges(rollout)[-1]["rule"] == "any.no_earlier_turn"
-
-
-def test_googles_sdk_that_retries_and_succeeds_has_recovered(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    provider.plays(answers.FAILURES[Api.INTERACTIONS][Fault.PROVIDER_ERROR], answers.healthy)
-    seen = ask(Api.INTERACTIONS, service.base(rollout, "gemini"), stream=False, retries=2)
-    assert seen.error is None
-    verdict = finished(service, rollout)
-    assert (verdict["health"], verdict["recovered_requests"]) == ("healthy", 1)
-
-
-OLDER: Mapping[str, Answer] = {
-    "outputs": answers.whole(
-        {
-            "id": "v1_1", "status": "completed", "model": MODEL,
-            "outputs": [{"type": "text", "text": "The zero is true."}],
-            "usage": {"total_input_tokens": 31, "total_output_tokens": 5},
-        }
-    ),
-    "contents": answers.streamed(
-        answers.interaction_event(
-            "interaction.start", interaction={"id": "v1_1", "status": "in_progress"}
-        ),
-        answers.interaction_event("content.start", index=0, content={"type": "text"}),
-        answers.interaction_event(
-            "content.delta", index=0, delta={"type": "text", "text": "The zero is true."}
-        ),
-        answers.interaction_event("content.stop", index=0),
-        answers.interaction_event(
-            "interaction.complete",
-            interaction={
-                "id": "v1_1", "status": "completed",
-                "usage": {"total_input_tokens": 31, "total_output_tokens": 5},
-            },
-        ),
-        answers.INTERACTION_DONE,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", OLDER)
-def test_answers_before_june_2026_are_read(
-    service: Service, provider: Provider, rollout: str, name: str
-) -> None:
-    provider.plays(OLDER[name])
-    httpx.post(
-        f"{service.base(rollout, 'gemini')}/v1beta/interactions",
-        json={"model": MODEL, "input": PROMPT, "stream": name == "contents"},
-        timeout=60,
-    )
-    (exchange,) = service.exchanges(rollout)
-    assert (exchange["input_tokens"], exchange["output_tokens"]) == (31, 5)
-    assert finished(service, rollout)["health"] == "healthy"

@@ -25,7 +25,6 @@ import pytest
 from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.balancer import Balancer, Page
 from tests.fakes.provider import Provider, Request, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.waiting import until
@@ -151,25 +150,11 @@ def test_a_failure_that_the_agent_swallows_is_the_exit_code(
     assert report["result"]["rewards"] is None
 
 
-def test_an_agent_that_never_asks_is_suspected(service: Service, provider: Provider) -> None:
-    done = run(*python("pass"), url=service.url)
-    assert done.returncode == 77
-    assert "suspected_api_error" in done.stderr
-
-
 def test_an_agents_own_failure_is_its_own_exit_code(service: Service, provider: Provider) -> None:
     done = run("--json", *python("ask(); sys.exit(5)"), url=service.url)
     assert done.returncode == 5
     result = told(done)["result"]
     assert (result["status"], result["error"]) == ("agent_error", "exit code 5")
-
-
-def test_an_agent_that_is_killed_ends_as_shells_tell_it(
-    service: Service, provider: Provider
-) -> None:
-    done = run("--json", *python("ask(); os.kill(os.getpid(), 9)"), url=service.url)
-    assert done.returncode == 128 + 9
-    assert told(done)["result"]["error"] == "killed by SIGKILL"
 
 
 def test_a_command_that_is_not_there_is_recorded_as_no_setup(
@@ -181,12 +166,6 @@ def test_a_command_that_is_not_there_is_recorded_as_no_setup(
     result = service.get(f"/rollouts/{rollout}/result")
     assert (result["status"], result["prompts_executed"]) == ("setup_failed", 0)
     assert "sk-secret" not in json.dumps(result)
-
-
-def test_a_file_that_cannot_be_executed_is_126(service: Service, tmp_path: Path) -> None:
-    (tmp_path / "agent").write_text("hello")
-    done = run("--", str(tmp_path / "agent"), url=service.url)
-    assert done.returncode == 126
 
 
 def test_an_agents_flags_are_not_ours(service: Service, provider: Provider) -> None:
@@ -225,12 +204,6 @@ def test_a_score_that_cannot_be_read_is_said_and_may_be_given_later(
     result = service.get(f"/rollouts/{rollout}/result")
     assert (result["rewards"], result["scoreable"]) == (None, "yes")
     assert result["verifier_error"].endswith("reward.json: not written by this run")
-
-
-def test_an_agent_that_is_not_there_is_not_scored(service: Service) -> None:
-    done = run("--json", "--reward", "1", "--", "no-such-agent", url=service.url)
-    assert done.returncode == 127
-    assert told(done)["result"]["rewards"] is None
 
 
 # --- where no service answers --------------------------------------------------------------
@@ -472,15 +445,6 @@ def test_an_outcome_of_a_service_that_stays_away_is_kept_and_exit_code_79(
         assert delivered.returncode == 0, delivered.stderr
         assert "r: counts: the model answered 1 of 1 call (healthy, 1 call" in delivered.stdout
         assert service.get("/rollouts/r/result")["status"] == "agent_error"
-
-
-def test_a_balancer_whose_service_is_away_starts_no_agent(tmp_path: Path) -> None:
-    with Balancer("") as balancer:
-        balancer.page = Page(502)
-        done = run("--", "touch", str(tmp_path / "started"), url=balancer.url)
-    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
-    assert f"the truezero service at {balancer.url} is away" in done.stderr
-    assert not (tmp_path / "started").exists()
 
 
 # Ends what `run` has started beside it: the service of its own.

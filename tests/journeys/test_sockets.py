@@ -8,19 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.sync.server import ServerConnection
 
-from tests.fakes import answers
-from tests.fakes.provider import Provider
 from tests.fakes.talker import (
     RESPONSES,
-    RESPONSES_TOOLS,
     Talker,
-    answering,
     create,
     event,
     realtime,
@@ -55,24 +50,6 @@ def calls(service: Service, rollout: str) -> list[dict[str, Any]]:
     return [one for one in service.exchanges(rollout) if one["api"] != "websocket"]
 
 
-def test_two_turns_on_a_socket_are_two_exchanges_and_healthy(
-    talking: Service, talker: Talker, rollout: str
-) -> None:
-    talker.script = answering(RESPONSES_TOOLS, RESPONSES)
-    with agent(talking, rollout) as socket:
-        for messages in (RESPONSES_TOOLS, RESPONSES):
-            socket.send(create())
-            assert [socket.recv(timeout=PATIENCE_S) for _ in messages] == messages
-        # the agent has its last message, so all of it can be read
-        first, second = calls(talking, rollout)
-    assert (first["tool_calls"], second["tool_calls"]) == (1, 0)
-    assert (second["input_tokens"], second["output_tokens"]) == (31, 5)
-    assert (second["status"], second["usage_source"]) == (200, "provider")
-    verdict = talking.verdict(rollout)
-    assert (verdict["health"], verdict["total_requests"]) == ("healthy", 2)
-    assert verdict["output_tokens"] == 10
-
-
 def test_openais_own_client_speaks_realtime_through_the_proxy(
     talking: Service, talker: Talker, rollout: str
 ) -> None:
@@ -95,57 +72,6 @@ def test_openais_own_client_speaks_realtime_through_the_proxy(
     assert (call["api"], call["model"]) == ("openai.realtime", "gpt-realtime")
     assert (call["input_tokens"], call["cached_input_tokens"]) == (31, 8)
     assert talking.verdict(rollout)["health"] == "healthy"
-
-
-def test_a_dead_account_on_a_socket_is_an_api_error(
-    talking: Service, talker: Talker, rollout: str
-) -> None:
-    error = {"type": "insufficient_quota", "code": "insufficient_quota", "message": "no"}
-    talker.script = answering([event("error", status=429, error=error)])
-    with agent(talking, rollout) as socket:
-        socket.send(create())
-        socket.recv(timeout=PATIENCE_S)
-    verdict = talking.verdict(rollout)
-    assert (verdict["health"], verdict["fingerprint"]) == ("api_error", "quota:429")
-
-
-def test_a_refused_key_is_an_api_error_where_nothing_else_was_tried(
-    talking: Service, talker: Talker, rollout: str
-) -> None:
-    refused = answers.FAILURES[answers.Api.RESPONSES][answers.Fault.AUTH]
-    talker.refuses(refused.status, refused.content)
-    try:
-        with pytest.raises(InvalidStatus), agent(talking, rollout):
-            pass
-    finally:
-        talker.refusal = None
-    verdict = talking.verdict(rollout)
-    assert (verdict["health"], verdict["fingerprint"]) == ("api_error", "auth:401")
-
-
-def test_an_agent_sent_to_http_is_healthy(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    provider.plays(answers.whole({"detail": "Method Not Allowed"}, 405), answers.healthy)
-    with pytest.raises(InvalidStatus) as refused, agent(service, rollout):
-        pass
-    assert refused.value.response.status_code == 426  # what Codex falls back on at once
-    ask = httpx.post(
-        service.base(rollout, "openai") + "/v1/responses", json={"model": "gpt-5", "input": "hi"}
-    )
-    assert ask.status_code == 200
-    upgrade, call = service.exchanges(rollout)
-    assert (upgrade["status"], call["status"]) == (405, 200)
-    verdict = service.verdict(rollout)
-    assert (verdict["health"], verdict["total_requests"]) == ("healthy", 1)
-    assert (verdict["failed_requests"], verdict["doomed"]) == (0, False)
-
-
-def test_a_socket_elsewhere_is_refused(service: Service, rollout: str) -> None:
-    for path in (f"/r/{rollout}/nowhere/v1/responses", "/rollouts"):
-        with pytest.raises(InvalidStatus) as refused:
-            connect(service.url.replace("http", "ws") + path, proxy=None).__enter__()
-        assert refused.value.response.status_code in (403, 404)
 
 
 @pytest.mark.slow
@@ -206,14 +132,3 @@ def test_a_service_that_is_killed_has_lost_the_response_under_way(
         (call,) = calls(service, rollout)
         assert call["ending"] == "lost"
         assert service.verdict(rollout)["health"] == "undecided"
-
-
-@pytest.mark.slow
-def test_no_path_and_no_message_is_in_the_log(talker: Talker, tmp_path: Path, rollout: str) -> None:
-    talker.script = answering(RESPONSES)
-    with Service(tmp_path, talker.url, LOG_LEVEL="debug") as service:
-        with agent(service, rollout, "/v1/responses?key=sk-secret") as socket:
-            socket.send(create(instructions="sk-secret"))
-            assert [socket.recv(timeout=PATIENCE_S) for _ in RESPONSES] == RESPONSES
-        assert "sk-secret" not in service.log()
-        assert "zero is true" not in service.log()
