@@ -5,32 +5,12 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import life, machine
-from benchmarks.life import CALL, PLAIN, REGISTRATION, REPORT, Spent
+from benchmarks.life import CALL, PLAIN, REGISTRATION, REPORT
 from benchmarks.run import build_tools
 from benchmarks.subjects import ROOT, Stage
 from proxy.store.database import Database
 from tests.proxy.control.test_statements import REGISTRATION as REGISTRATION_STATEMENTS
 from tests.proxy.control.test_statements import REPORT as REPORT_STATEMENTS
-
-
-def _round(plain: float, registration: float, report: float) -> dict[str, Spent]:
-    spent = {PLAIN: plain, REGISTRATION: registration, CALL: plain, REPORT: report}
-    return {step: Spent(service_us=us, server_us=0.0) for step, us in spent.items()}
-
-
-def test_a_step_is_compared_with_a_plain_call_of_its_own_round() -> None:
-    rounds = [_round(100, 150, 500), _round(400, 800, 2000), _round(100, 180, 700)]
-    assert life.multiple(rounds, REGISTRATION, lambda spent: spent.service_us) == 1.8
-    assert life.multiple(rounds, REPORT, lambda spent: spent.service_us) == 5.0
-
-
-def test_the_table_shows_statements_of_this_code_only() -> None:
-    counts = {"SQLite": {PLAIN: 0, REGISTRATION: 7, CALL: 0, REPORT: 31}}
-    beside = ROOT / "elsewhere"
-    rounds = [_round(100, 150, 500)]
-    rows = life.table(counts, {("SQLite", ROOT): rounds, ("SQLite", beside): rounds})
-    assert "| SQLite | report | 31 | 5.00 | 500 | – |" in rows
-    assert f"| SQLite, {beside} | report | – | 5.00 | 500 | – |" in rows
 
 
 @pytest.mark.slow

@@ -25,25 +25,3 @@ def test_without_nginx_it_does_not_begin_and_says_how_to_get_it() -> None:
     with pytest.raises(SystemExit, match=r"nginx: make peers, .*apt-get install nginx"):
         preflight.check(ALL, said.append)
     assert any(line.split()[:2] == ["valgrind", "MISSING:"] for line in said)
-
-
-def test_nginx_that_nobody_asks_for_is_not_missed() -> None:
-    preflight.check([name for name in ALL if name != "nginx"], lambda _: None)
-    preflight.check([], lambda _: None)
-
-
-def test_a_peer_that_is_missing_stops_nothing_and_is_told(bare: dict[str, str]) -> None:
-    bare["nginx"], bare["envoy"] = "1.22.1", "1.40.0"
-    said: list[str] = []
-    preflight.check(ALL, said.append)
-    lines = {line.split()[0]: line for line in said}
-    assert lines["envoy"].endswith(" 1.40.0")
-    assert "MISSING" in lines["litellm"]
-    assert "make peers" in lines["litellm"]
-    assert "truezero" not in lines  # which is here
-
-
-def test_without_a_compiler_it_does_not_begin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.which", {"taskset": "/usr/bin/taskset"}.get)
-    with pytest.raises(SystemExit, match="apt-get install gcc"):
-        preflight.check([], lambda _: None)

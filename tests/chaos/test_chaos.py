@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -34,37 +31,6 @@ def test_the_agent_looks_both_towns_up_and_says_so() -> None:
     assert agent.shown(run.choices, run.choices) == "nothing"
 
 
-def test_the_wire_of_a_spoilt_run_is_told_by_its_differences() -> None:
-    call = {"function": {"name": "weather", "arguments": '{"city": "Bergen"}'}}
-    empty = {"function": {"name": "weather", "arguments": "{}"}}
-    asks = _choice(None, call)
-    says = _choice("Oslo.")
-    for got, told in (
-        ([asks, _choice("[TIMEOUT]")], "another text"),
-        ([asks, _choice("")], "neither text nor tool call"),
-        ([says], "a text in place of a tool call, 1 call, not 2"),
-        ([_choice(None, empty), says], "other arguments"),
-        ([_choice("[API ERROR]", call), says], "a text beside a tool call"),
-        (
-            [asks, {**_choice("Os"), "finish_reason": "length"}],
-            "another text, finish reason length",
-        ),
-    ):
-        assert agent.shown(got, [asks, says]) == told
-
-
-def _choice(text: str | None, *calls: Mapping[str, object]) -> dict[str, Any]:
-    message = {"content": text, "tool_calls": list(calls)}
-    return {"message": message, "finish_reason": "tool_calls" if calls else "stop"}
-
-
-def test_a_fault_is_silent_where_it_struck_and_nothing_says_so() -> None:
-    assert STRUCK.silent
-    assert not replace(STRUCK, fired=0).silent
-    assert not replace(STRUCK, notes=("error_as_answer (suspect)",)).silent
-    assert not replace(STRUCK, verdict="suspected_api_error empty_answers").silent
-
-
 def test_the_table_takes_the_place_of_the_one_before_and_leaves_the_prose() -> None:
     text = "# Page\n\n<!-- measured -->\nold\n<!-- /measured -->\n\nProse.\n"
     new = page.rewritten(text, [STRUCK])
@@ -73,15 +39,6 @@ def test_the_table_takes_the_place_of_the_one_before_and_leaves_the_prose() -> N
     assert "Of 1 faults 1 fired; 1 of them left no note." in new
     with pytest.raises(ValueError, match="no place"):
         page.rewritten("# Page\n", [STRUCK])
-
-
-def test_faults_that_ended_alike_share_a_line() -> None:
-    twice = replace(STRUCK, name="llm_error_burst", fired=2)
-    alike = replace(STRUCK, name="llm_error_pos_late")
-    assert page.table([STRUCK, twice, alike]).splitlines()[2:] == [
-        "| llm_error_single, llm_error_pos_late | 1 | another text | healthy | **none** |",
-        "| llm_error_burst | 2 | another text | healthy | **none** |",
-    ]
 
 
 def test_every_package_of_the_environment_is_pinned_by_hash() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.truezero.audit.harnesses import dump
 from tests.truezero.audit.public_runs import audits, judged
-from tests.truezero.audit.public_tables import tables, write
+from tests.truezero.audit.public_tables import write
 from tests.truezero.audit.test_public_runs import record
 
 DEAD = "litellm.AuthenticationError: Invalid API key"
@@ -17,17 +17,6 @@ HELD = (
     record("honest", 0.0, error="pytest: api_key is not in the answer", tokens=91),
     record("undecidable", 0.0, error="timed out", tokens=None),
 )
-
-
-def test_an_audit_stands_beside_simpler_readings_of_the_same_records() -> None:
-    said = list(tables(judged(HELD), {}))
-    assert "5 labelled records, 4 of them decidable; 0 judged by their sets' own files" in said[0]
-    rows = {row.split(" | ")[0]: row.split(" | ")[1:4] for row in said if row.startswith("| ")}
-    assert rows["| `truezero audit`"] == ["1", "0", "1"]
-    assert rows["| the status alone"] == ["1", "0", "1"]
-    assert rows["| a list of regular expressions"] == ["1", "1", "1"]
-    assert rows["| any exception"] == ["2", "2", "0"]
-    assert rows["| s"] == ["5", "2", "2"]
 
 
 def test_the_page_gets_what_the_sets_hold_between_its_marks(tmp_path: Path) -> None:
