@@ -34,6 +34,13 @@ def test_a_guarded_service_answers_as_ever(tmp_path: Path) -> None:
     golden.check("rest_guarded_prose.json", scenario.player.prose)
 
 
+def test_what_cannot_be_asked_is_refused_as_ever(tmp_path: Path) -> None:
+    scenario = Scenario(tmp_path)
+    scenario.play_refused()
+    golden.check("rest_refused.json", scenario.player.steps)
+    golden.check("rest_refused_prose.json", scenario.player.prose)
+
+
 @pytest.mark.slow
 def test_rest_answers_as_ever(played: Scenario) -> None:
     golden.check("rest.json", played.player.steps)

@@ -7,6 +7,7 @@ fixed, so that keys, digests and answers are the same in every run.
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,38 @@ PASSED: dict[str, Any] = {
     "rewards": {"reward": 1.0},
 }  # fmt: skip
 ZERO = {**PASSED, "rewards": 0}
+
+# What requests cannot be: objects as JSON, bytes as they are.
+WRONG_ROLLOUTS: tuple[object, ...] = (
+    {"id": ""}, {"id": "x" * 201}, {"id": "a\nb"}, {"batch": "\x00"}, {"attempt": 2**31},
+    {"repeat": -1}, {"repeat": 2**31}, {"usage_channel": "both"}, {"metadata": [1]},
+    {"roles": ["agent"]}, {"roles": ["Judge!"]}, {"roles": [""]}, {"roles": ["judge"] * 17},
+    {"reward_range": [1, 0]}, {"reward_range": [1, 1]}, {"reward_range": [0]},
+    {"reward_range": [0, 1, 2]}, {"reward_range": ["a", 1]}, {"reward_range": 1},
+    {"reward_range": {"low": 0}}, b'{"reward_range": [0, 1e999]}', b'{"reward_range": [0, NaN]}',
+    b'{"reward_range": [0, Infinity]}', {"model": []}, {"model": [""]}, {"model": ["m"] * 17},
+    {"model": 5}, {"model": ["a\nb"]}, {"model": "m" * 201}, {"policy": {"agents": "friendly"}},
+    {"policy": {"content_filter": "null"}},
+)  # fmt: skip
+WRONG_OUTCOMES: tuple[object, ...] = (
+    {"status": "fine"}, {}, {"status": "success", "termination_reason": "bored"},
+    *({"status": status, "termination_reason": "max_steps"} for status in (
+        "agent_error", "environment_error", "user_error", "task_timeout",
+        "unknown_execution_error", "evaluation_failed", "setup_failed",
+    )),
+    {"status": "success", "prompts_executed": -1}, {"status": "success", "tool_calls": "two"},
+    {"status": "success", "total_tokens": 10**30}, {"status": "success", "surprise": 1},
+    {"status": "success", "rewards": {"reward": "x"}}, [], b'{"status":"success"', b"",
+    b"\xff\xfe", b'{"status":"success","rewards":{"r":NaN}}',
+    b'{"status":"success","eval":{"r":Infinity}}', b'{"status":"success","error":"\\ud800"}',
+    b'{"status":"success","eval":{"\\ud800":1}}', b"null", b"[" * 5000,
+)  # fmt: skip
+WRONG_LISTS = (
+    "colour=red", "page=2", "health=fine", "health=healthy&health=x", "subcategory=x",
+    "validity=x", "reward=1", "scoreable=1", "repeat=-1", "repeat=first", f"repeat={2**31}",
+    "attempt=x", "since=yesterday", "until=inf", "since=-1", "sort=error", "order=up", "limit=0",
+    "limit=1001", "after=junk", "batch=%00", f"text={'x' * 201}",
+)  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -109,6 +142,37 @@ class Scenario:
             self._scene("token", ADMIN_TOKEN="t0ken"),
         ):
             self._guarded()
+
+    def play_refused(self) -> None:
+        """What the fields of requests cannot be, whatever is stored, with files of its own too."""
+        with Provider(answers.healthy) as self.provider, self._scene("wrong"):
+            self._call("r")
+            for wrong in WRONG_ROLLOUTS:
+                self._wrong("/rollouts", wrong)
+            for wrong in WRONG_OUTCOMES:
+                self._wrong("/rollouts/r/outcome", wrong)
+            for name in ("x" * 201, "a\tb", "a\0b"):
+                self._wrong(f"/rollouts/{quote(name)}/outcome", PASSED)
+            for rollouts in ({}, [{}] * 10_001):
+                self._wrong("/rollouts/bulk", {"rollouts": rollouts})
+            for query in WRONG_LISTS:
+                self.player.get(f"/rollouts?{query}")
+            for query in WRONG_LISTS[:3]:
+                self.player.get(f"/rollouts/export?{query}")
+            for query in ("since=0", "since=nan", "since=yesterday"):
+                self.player.get(f"/upstreams?{query}")
+            for kind in ("application/vnd.apache.parquet", "text/markdown"):
+                self.player.get("/rollouts", headers={"accept": kind}, title=f"as {kind}")
+            asked = {"headers": {"accept": "text/csv"}, "title": "a file that cannot be begun"}
+            self.player.get("/rollouts?after=junk", **asked)
+            self.player.get("/rollouts", title="nothing of it was taken")
+
+    def _wrong(self, path: str, body: object) -> None:
+        """Post what is refused: bytes as they are, all else as JSON."""
+        typed = {"content-type": "application/json"}
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        title = f"POST {path[:40]} {content[:60].decode('latin-1')}"
+        self.player.post(path, content=content, headers=typed, title=title)
 
     def _unexplained(self) -> None:
         error = {"message": "Something is off.", "type": "odd", "code": "E1042"}

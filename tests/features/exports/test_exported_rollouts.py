@@ -20,7 +20,6 @@ from proxy.store.tables import CommitBatch
 from tests.builders import exchange
 from tests.fakes import answers
 from tests.fakes.control import control_over
-from tests.proxy.api.test_lists import UNREADABLE
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
 from truezero import models
@@ -38,15 +37,6 @@ def test_an_export_takes_the_same_query(service: Service) -> None:
     assert json.loads(told[0])["id"] == "dead"
     assert not any('"fine"' in line for line in told)
     assert service.http.get("/rollouts/export?batch=b&health=undecided").text == ""
-
-
-@pytest.mark.parametrize(("query", "field", "said"), UNREADABLE)
-def test_what_cannot_be_read_is_named_with_what_it_takes(
-    service: Service, query: str, field: str, said: str
-) -> None:
-    refused = problem(service.http.get(f"/rollouts/export?{query}"), 422, "invalid")
-    assert refused["detail"].startswith(f"{field}: ")
-    assert said in refused["detail"]
 
 
 async def test_a_rollout_is_exported_over_a_database_without_http(database: Database) -> None:

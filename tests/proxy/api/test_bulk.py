@@ -47,22 +47,6 @@ def test_each_is_answered_in_its_place_with_its_own_error(
         assert [item["problem"], item["rollout"]].count(None) == 1
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({}, "rollouts"), ({"rollouts": []}, "rollouts"), ({"rollouts": {}}, "rollouts"),
-        ({"rollouts": [{}] * (MANY + 1)}, "rollouts"), ({"rollouts": [{}], "x": 1}, "x"),
-        ([], "body"),
-    ],
-)  # fmt: skip
-def test_what_is_no_list_of_registrations_is_refused_whole(
-    service: Service, body: object, field: str
-) -> None:
-    refused = problem(service.http.post("/rollouts/bulk", json=body), 422, "invalid")
-    assert refused["errors"][0]["field"] == field
-    assert service.get("/rollouts")["items"] == []
-
-
 def test_a_body_over_the_limit_is_not_read(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

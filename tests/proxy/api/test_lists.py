@@ -13,7 +13,7 @@ import pytest
 
 from proxy.api import lists
 from proxy.control import listing
-from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
 
 CSV, LINES = lists.CSV, lists.LINES
@@ -59,40 +59,6 @@ def test_quota_finds_what_failed_for_quota(service: Service) -> None:
     assert ids(service, "rule=all_failed") == ["dead"]
     assert ids(service, "rule=healthy&rule=all_failed&sort=health") == ["dead", "fine"]
     assert ids(service, "rule=own_failures") == []
-
-
-# What a list cannot take: the query, the field that is named, and what is said of it.
-UNREADABLE = [
-    ("colour=red", "colour", "unknown; it takes batch, task, repeat, attempt"),
-    ("page=2", "page", "sort, order, after, limit"),
-    ("health=fine", "health", "'healthy', 'api_error'"),
-    ("health=healthy&health=x", "health", "'undecided'"),
-    ("subcategory=x", "subcategory", "'quota'"),
-    ("validity=x", "validity", "'suspect'"),
-    ("reward=1", "reward", "'zero', 'nonzero', 'null' or 'missing'"),
-    ("scoreable=1", "scoreable", "'yes', 'no' or 'unknown'"),
-    ("repeat=-1", "repeat", "must be at least 0, not -1"),
-    ("attempt=x", "attempt", "must be a whole number, not 'x'"),
-    ("since=yesterday", "since", "takes seconds since the epoch or a time in ISO 8601"),
-    ("until=inf", "until", "takes a time from 1970 to 9998"),
-    ("since=-1", "since", "takes a time from 1970 to 9998"),
-    ("sort=error", "sort", "'created_at', 'task'"),
-    ("order=up", "order", "'asc' or 'desc'"),
-    ("limit=0", "limit", "must be at least 1, not 0"),
-    ("limit=1001", "limit", "must be at most 1000, not 1001"),
-    ("after=junk", "after", "not a valid page cursor"),
-    ("batch=%00", "batch", "control characters"),
-    (f"text={'x' * 201}", "text", "at most 200 characters"),
-]
-
-
-@pytest.mark.parametrize(("query", "field", "said"), UNREADABLE)
-def test_what_cannot_be_read_is_named_with_what_it_takes(
-    service: Service, query: str, field: str, said: str
-) -> None:
-    refused = problem(service.http.get(f"/rollouts?{query}"), 422, "invalid")
-    assert refused["detail"].startswith(f"{field}: ")
-    assert said in refused["detail"]
 
 
 # --- files ---------------------------------------------------------------------------------
@@ -158,17 +124,3 @@ def test_a_file_is_limited_as_a_page_is_and_goes_on_after_one(filled: Service) -
     assert [json.loads(line)["id"] for line in (*first, *rest)] == [
         "r0", "r1", "r2", "r3", "r4", "dead",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["application/vnd.apache.parquet", "text/markdown"])
-def test_a_format_of_the_last_release_is_refused_with_those_that_stay(
-    service: Service, name: str
-) -> None:
-    answer = service.http.get("/rollouts", headers={"accept": name})
-    said = f"{name} is gone: ask for text/csv or application/x-ndjson"
-    assert problem(answer, 406, "not_acceptable")["detail"] == said
-
-
-def test_a_file_that_cannot_be_begun_is_a_problem(service: Service) -> None:
-    answer = service.http.get("/rollouts?after=junk", headers={"accept": CSV})
-    problem(answer, 422, "invalid")

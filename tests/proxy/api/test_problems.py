@@ -24,67 +24,6 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"status": "fine"}, "status"),
-        ({}, "status"),
-        ({"status": "success", "termination_reason": "bored"}, "termination_reason"),
-        ({"status": "success", "prompts_executed": -1}, "prompts_executed"),
-        ({"status": "success", "tool_calls": "two"}, "tool_calls"),
-        ({"status": "success", "total_tokens": 10**30}, "total_tokens"),
-        ({"status": "success", "rewards": {"reward": "x"}}, "rewards.reward"),
-        ({"status": "success", "surprise": 1}, "surprise"),
-        ([], "body"),
-    ],
-)
-def test_a_bad_outcome_names_the_field(service: Service, body: object, field: str) -> None:
-    service.call()
-    refusal = problem(service.http.post("/rollouts/r1/outcome", json=body), 422, "invalid")
-    assert refusal["errors"][0]["field"] == field
-    assert field in refusal["detail"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        b'{"status":"success"', b"", b"\xff\xfe", b'{"status":"success","rewards":{"r":NaN}}',
-        b'{"status":"success","eval":{"r":Infinity}}', b'{"status":"success","error":"\\ud800"}',
-        b'{"status":"success","eval":{"\\ud800":1}}', b"null", b"[" * 5000,
-    ],
-)  # fmt: skip
-def test_what_is_no_json_is_refused_by_name(service: Service, text: bytes) -> None:
-    service.call()
-    answer = service.http.post(
-        "/rollouts/r1/outcome", content=text, headers={"content-type": "application/json"}
-    )
-    problem(answer, 422, "invalid")
-
-
-@pytest.mark.parametrize(
-    ("facts", "field"),
-    [
-        ({"id": "x" * 201}, "id"),
-        ({"id": ""}, "id"),
-        ({"id": "a\nb"}, "id"),
-        ({"batch": "\x00"}, "batch"),
-        ({"attempt": -1}, "attempt"),
-        ({"attempt": 2**31}, "attempt"),
-        ({"repeat": -1}, "repeat"),
-        ({"repeat": 2**31}, "repeat"),
-        ({"usage_channel": "both"}, "usage_channel"),
-        ({"upstream": "nope"}, "upstream"),
-        ({"metadata": [1]}, "metadata"),
-        ({"name": "x"}, "name"),
-    ],
-)
-def test_a_bad_registration_names_the_field(
-    service: Service, facts: dict[str, object], field: str
-) -> None:
-    refusal = problem(service.http.post("/rollouts", json=facts), 422, "invalid")
-    assert field in refusal["detail"]
-
-
 def test_an_unexpected_error_has_an_id_that_the_log_has_too(
     services: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,12 +38,6 @@ def test_an_unexpected_error_has_an_id_that_the_log_has_too(
         pytest.raises(truezero.ServiceError, match=said),
     ):
         client.check("b")
-
-
-def test_what_is_not_there_is_a_problem_too(service: Service) -> None:
-    problem(service.http.get("/nowhere"), 404, "not_found")
-    problem(service.http.delete("/rollouts"), 405, "method_not_allowed")
-    problem(service.http.post("/r/r1/nope/v1/x"), 404, "unknown_upstream")
 
 
 # --- Answers are JSON, whatever the event loop is busy with ---------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sqlite3
 import ssl
 import tempfile
@@ -28,7 +27,6 @@ from proxy.settings import load
 from proxy.store.database import Database
 from proxy.store.tables import DERIVED, metadata
 from tests.fakes import answers
-from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
 from tests.proxy import inside
@@ -165,29 +163,6 @@ def test_a_verdict_counts_everything_the_agent_saw_end(service: Service) -> None
         assert service.get("/rollouts/r1/verdict")["total_requests"] == expected
 
 
-def test_a_verdict_has_the_contracts_fields(service: Service) -> None:
-    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.QUOTA])
-    service.call("r/1")
-    verdict = service.get("/rollouts/r%2F1/verdict")
-    assert list(verdict) == [
-        "rollout_id", "batch", "health", "error_category", "subcategory", "transient",
-        "fingerprint", "cause", "lane", "layer", "rule", "policy", "error", "total_requests",
-        "failed_requests", "recovered_requests", "status_counts", "dominant_status",
-        "input_tokens", "output_tokens", "total_tokens", "tokens_unknown_calls", "tool_calls",
-        "cost_usd", "cost_unknown_calls", "lost_s", "scoreable", "doomed", "provisional",
-        "retry", "warnings", "evidence", "classifier",
-        "late_calls", "judged_at", "attributed_to", "corroborated", "validity",
-        "validity_coverage", "roles", "provider_s", "agent_s", "held_s", "excluded_by", "proof",
-        "references", "sentence",
-    ]  # fmt: skip
-    assert (verdict["health"], verdict["subcategory"]) == ("api_error", "quota")
-    assert (verdict["fingerprint"], verdict["layer"]) == ("quota:429", "proxy_proven")
-    assert verdict["cause"] == "v1:quota:openai:429:insufficient_quota"
-    assert verdict["status_counts"] == {"429": 1}
-    (call,) = service.get("/rollouts/r%2F1/exchanges")["items"]
-    assert verdict["evidence"] == [call["id"]]
-
-
 def test_the_other_policy_judges_without_being_stored(service: Service) -> None:
     service.call()
     service.get("/rollouts/r1/verdict")
@@ -195,100 +170,10 @@ def test_the_other_policy_judges_without_being_stored(service: Service) -> None:
     assert service.get("/rollouts/r1/verdict")["policy"] == "evidence"
 
 
-def test_an_outcome_makes_a_result_and_a_final_verdict(service: Service) -> None:
-    service.call()
-    assert service.get("/rollouts/r1/verdict")["provisional"] is True
-    seen = {"status": "success", "termination_reason": "agent_stop", "rewards": {"reward": 0}}
-    result = service.http.post("/rollouts/r1/outcome", json=seen).json()
-    assert (result["status"], result["termination_reason"]) == ("success", "agent_stop")
-    assert result["rewards"] == {"reward": 0.0}
-    assert result["api_error_info"] is None
-    assert service.get("/rollouts/r1/verdict")["provisional"] is False
-    assert service.get("/rollouts/r1/result") == result
-
-
-def test_a_false_zero_is_nulled(service: Service) -> None:
-    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
-    service.call()
-    result = service.http.post(
-        "/rollouts/r1/outcome",
-        json={"status": "success", "termination_reason": "agent_stop", "rewards": 0.0},
-    ).json()
-    assert result["rewards"] is None
-    assert result["error_category"] == "api_error"
-    assert result["error"].startswith("api_error [auth, permanent]")
-    assert result["api_error_info"]["subcategory"] == "auth"
-
-
-@pytest.mark.parametrize(
-    "status",
-    [
-        "agent_error", "environment_error", "user_error", "task_timeout",
-        "unknown_execution_error", "evaluation_failed", "setup_failed",
-    ],
-)  # fmt: skip
-def test_a_termination_reason_is_only_known_of_success(service: Service, status: str) -> None:
-    service.call()
-    wrong = {"status": status, "termination_reason": "max_steps"}
-    refusal = problem(service.http.post("/rollouts/r1/outcome", json=wrong), 422, "invalid")
-    assert refusal["errors"][0]["field"] == "termination_reason"
-    right = service.http.post("/rollouts/r1/outcome", json={"status": status}).json()
-    assert (right["status"], right["termination_reason"]) == (status, None)
-
-
-def test_a_result_needs_an_outcome(service: Service) -> None:
-    service.call()
-    problem(service.http.get("/rollouts/r1/result"), 409, "no_outcome")
-
-
-def test_a_rollout_that_never_called_is_suspected(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "silent"})
-    seen = {"status": "success", "prompts_executed": 1, "rewards": 0}
-    result = service.http.post("/rollouts/silent/outcome", json=seen).json()
-    assert result["error_category"] == "suspected_api_error"
-    assert result["fingerprint"] == "suspected:zero_signal"
-    assert result["rewards"] is None
-
-
 def test_waiting_for_calls_in_flight(service: Service) -> None:
     service.call()
     verdict = service.get("/rollouts/r1/verdict", wait="settled", timeout_s=5)
     assert verdict["total_requests"] == 1
-
-
-def test_a_token_guards_the_whole_control_plane(services: Services) -> None:
-    service = services(ADMIN_TOKEN="t0ken")
-    for path in [*PATHS, "/docs", "/openapi.json", "/nowhere", "/"]:
-        if path in ("/healthz", "/readyz"):
-            continue
-        answer = service.http.get(path.replace("{rollout_id}", "r1"))
-        problem(answer, 401, "unauthorized")
-        assert answer.headers["www-authenticate"].startswith("Bearer")
-    for shown in ("Bearer wrong", "t0ken", "Basic t0ken", "Bearer t0ken2"):
-        answer = service.http.get("/rollouts", headers={"authorization": shown})
-        problem(answer, 401, "unauthorized")
-    assert service.http.get("/healthz").status_code == 200
-
-
-def test_with_a_token_an_agent_needs_the_base_url_it_was_given(services: Services) -> None:
-    service = services(ADMIN_TOKEN="t0ken")
-    admin = {"authorization": "Bearer t0ken"}
-    got = service.http.post("/rollouts", json={"id": "r1"}, headers=admin).json()
-    url = got["base_urls"]["openai"]
-    assert "/r/r1~" in url
-    assert httpx.post(f"{url}/chat/completions", json=ASK).status_code == 200
-    problem(service.call("r1"), 403, "unproven_rollout")
-    problem(service.call("other"), 403, "unproven_rollout")
-    keyed = service.http.post(
-        f"/openai{CHAT}", json=ASK, headers={"authorization": f"Bearer {got['key']}"}
-    )
-    assert keyed.status_code == 200
-    verdict = service.http.get("/rollouts/r1/verdict", headers=admin).json()
-    assert verdict["total_requests"] == 2
-    forged = service.http.get(
-        "/rollouts/r1/verdict", headers={"authorization": f"Bearer {got['key']}"}
-    )
-    problem(forged, 401, "unauthorized")
 
 
 @pytest.mark.parametrize(
@@ -315,9 +200,3 @@ def test_the_public_name_is_answered_too(services: Services) -> None:
     service = services(PUBLIC_URL="http://proxy.internal:8383")
     answer = service.http.get("/rollouts", headers={"host": "proxy.internal:8383"})
     assert answer.status_code == 200
-
-
-def test_a_reward_is_a_number(service: Service) -> None:
-    service.call()
-    result = service.http.post("/rollouts/r1/outcome", json={"status": "success", "rewards": 0.5})
-    assert math.isclose(result.json()["rewards"]["reward"], 0.5)

@@ -74,12 +74,6 @@ def test_a_role_gets_access_of_its_own(services: Services) -> None:
     assert [call["role"] for call in calls] == ["judge", "user"]
 
 
-def test_a_role_that_is_none_is_refused(service: Service) -> None:
-    for roles in (["agent"], ["Judge!"], [""], ["judge"] * 17):
-        answer = service.http.post("/rollouts", json={"id": "r", "roles": roles})
-        problem(answer, 422, "invalid")
-
-
 def test_an_id_is_made_where_none_is_given(service: Service) -> None:
     one, two = (service.http.post("/rollouts", json={}).json()["id"] for _ in range(2))
     assert one != two
@@ -134,20 +128,6 @@ def test_a_rollout_of_its_own_calls_may_be_given_a_reward_range(service: Service
     assert (record["reward_range"], record["client_cache"]) == ([0.0, 1.0], True)
 
 
-@pytest.mark.parametrize("wrong", [[1, 0], [1, 1], [0], [0, 1, 2], ["a", 1], 1, {"low": 0}])
-def test_a_reward_range_that_is_none_is_refused_by_name(service: Service, wrong: object) -> None:
-    answer = service.http.post("/rollouts", json={"id": "r", "reward_range": wrong})
-    assert "reward_range" in problem(answer, 422, "invalid")["detail"]
-
-
-def test_a_reward_range_is_finite(service: Service) -> None:
-    for bound in ("1e999", "NaN", "Infinity"):
-        body = f'{{"id": "r", "reward_range": [0, {bound}]}}'
-        as_json = {"content-type": "application/json"}
-        answer = service.http.post("/rollouts", content=body, headers=as_json)
-        assert "reward_range" in problem(answer, 422, "invalid")["detail"], bound
-
-
 def test_a_clients_own_cache_is_a_fact_of_its_rollout(service: Service) -> None:
     asked = {"id": "r", "batch": "b", "client_cache": True}
     assert service.http.post("/rollouts", json=asked).status_code == 201
@@ -184,15 +164,6 @@ def test_a_rollout_with_fallbacks_is_held_by_the_breaker_of_its_model(service: S
     for model, admitted in ((["gpt-5", "o4"], False), (["o5", "gpt-5"], True), ("gpt-5", False)):
         answer = service.http.post("/rollouts", json={"batch": "b", "model": model})
         assert answer.json()["admitted"] is admitted, model
-
-
-def test_names_of_models_that_cannot_be_are_named(service: Service) -> None:
-    for wrong, field in (
-        ([], "model.list"), ([""], "model.list.0"), (["m"] * 17, "model.list"), (5, "model"),
-        (["a\nb"], "model.list.0"), ("m" * 201, "model"),
-    ):  # fmt: skip
-        body = problem(service.http.post("/rollouts", json={"model": wrong}), 422, "invalid")
-        assert [each["field"] for each in body["errors"]] == [field]
 
 
 def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
@@ -260,12 +231,6 @@ def test_registration_can_be_required(services: Services) -> None:
     assert service.get("/rollouts")["items"] == []
     service.http.post("/rollouts", json={"id": "new"})
     assert service.call("new").status_code == 200
-
-
-@pytest.mark.postgres_smoke
-def test_an_unknown_rollout_is_a_problem(service: Service) -> None:
-    for path in ("verdict", "result", "exchanges"):
-        problem(service.http.get(f"/rollouts/nobody/{path}"), 404, "unknown_rollout")
 
 
 # --- outcomes of rollouts that nobody registered ---------------------------------------------
@@ -352,13 +317,6 @@ def test_an_outcome_that_stands_keeps_the_batch_it_was_judged_in(service: Servic
     assert report(service, "r1").status_code == 200
     problem(report(service, "r1", batch="b"), 409, "rollout_exists")
     assert listed(service, "r1")["batch"] is None
-
-
-def test_an_outcome_of_an_id_that_no_rollout_can_have_is_a_problem(service: Service) -> None:
-    for name in ("x" * 201, "a\tb", "a\0b"):
-        problem(report(service, name), 422, "invalid")
-    assert service.get("/rollouts")["items"] == []
-    assert report(service, "x" * 200).status_code == 200
 
 
 @pytest.mark.postgres_smoke
@@ -468,17 +426,6 @@ def test_a_batch_says_whether_a_filter_on_its_requests_is_a_failure_or_the_answe
     assert "policy.content_filter 'answer'" in problem(answer, 409, "batch_policy")["detail"]
     wrong = {"id": "w", "policy": {"content_filter": "null"}}
     problem(service.http.post("/rollouts", json=wrong), 422, "invalid")
-
-
-def test_a_filter_on_an_answer_is_an_answer(service: Service) -> None:
-    service.provider.plays(answers.responses_failed_stream("content_filter"))
-    asked = {"model": "gpt-5", "input": "x", "stream": True}
-    service.http.post("/r/r1/openai/v1/responses", json=asked)
-    reported = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
-    result = service.http.post("/rollouts/r1/outcome", json=reported).json()
-    assert (result["health"], result["rewards"]) == ("healthy", {"reward": 0.0})
-    (call,) = service.get("/rollouts/r1/exchanges")["items"]
-    assert (call["status"], call["subcategory"]) == (200, "rejected_request")
 
 
 def test_the_service_may_say_what_a_filter_is_to_batches_that_do_not(services: Services) -> None:
