@@ -131,13 +131,6 @@ def test_a_file_has_the_numbers_of_a_tasks_first_try(service: Service) -> None:
     ]  # fmt: skip
 
 
-def test_a_loop_that_does_not_has_its_repeats_and_tries_counted(service: Service) -> None:
-    for answer in (None, DEAD, None, None):
-        ended(service, "a", answer)
-    told = service.get("/batches/night/check")
-    assert (told["valid"], told["repeats"], told["tries"]) == (True, 3, 4)
-
-
 def test_an_id_whose_outcome_was_given_is_refused_with_the_fix(service: Service) -> None:
     ended(service, "a", DEAD, id="mine")
     answer = service.http.post("/rollouts", json={"batch": "night", "task": "a", "id": "mine"})

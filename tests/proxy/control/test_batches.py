@@ -46,23 +46,6 @@ def play(
     return dict(service.http.post(f"/rollouts/{name}/outcome", json=seen).json())
 
 
-def test_scores_say_what_they_stand_on(service: Service) -> None:
-    play(service, "won", reward=1.0)
-    play(service, "lost", reward=0.0)
-    play(service, "dead", DEAD)
-    play(service, "down", DOWN)
-    got = service.get("/batches/b")
-    assert (got["rollouts"], got["total"], got["scoreable"], got["scored"]) == (4, 4, 2, 2)
-    assert got["coverage"] == 0.5
-    assert (got["score_all"], got["score_effective"]) == (0.25, 0.5)
-    assert (got["score_worst"], got["score_best"]) == (0.25, 0.75)
-    assert got["health"] == {"healthy": 2, "api_error": 2}
-    assert got["subcategory"] == {"auth": 1, "provider_error": 1}
-    assert got["fingerprint"]["auth:401"] == 1
-    assert got["valid"] is False
-    assert [item["rollout_id"] for item in got["retry"]] == ["down"]
-
-
 def test_a_check_has_a_line_for_each_thing_that_is_no_measurement(service: Service) -> None:
     play(service, "won", reward=1.0)
     told = service.get("/batches/b/check")
@@ -112,12 +95,6 @@ def test_rollouts_that_got_another_model_than_the_rest_are_told(service: Service
         "suspect, and counted all the same: d (model_substituted)",
         f"suspect across rollouts: {found['sentence']} (model_substituted)",
     ]
-
-
-def test_a_declared_fallback_is_no_other_model(service: Service) -> None:
-    for name, answered in (("a", "gpt-5"), ("b", "gpt-4o")):
-        play(service, name, answers.chat(answered), model=["gpt-5", "gpt-4o"], reward=1.0)
-    assert service.get("/batches/b")["validity_across"] == []
 
 
 def test_each_sum_says_how_many_calls_it_stands_on(service: Service) -> None:
@@ -172,15 +149,6 @@ def test_a_retried_slot_counts_once_and_keeps_its_evidence(service: Service) -> 
     assert service.get("/rollouts/t1-a0/verdict")["failed_requests"] == 1
 
 
-@pytest.mark.postgres_smoke
-def test_running_again_until_it_passes_is_found_out(service: Service) -> None:
-    play(service, "t1-a0", reward=0.0, task="t1", attempt=0)
-    play(service, "t1-a1", reward=1.0, task="t1", attempt=1)
-    got = service.get("/batches/b")
-    assert (got["score_effective"], got["retried_after_score"]) == (0.0, ["t1"])
-    assert got["valid"] is False
-
-
 def test_each_repeat_is_a_slot_and_run_again_by_itself(service: Service) -> None:
     for repeat, tried, answer, reward in (
         (0, 0, DOWN, 0.0), (1, 0, None, 0.0), (2, 0, DOWN, 0.0), (0, 1, None, 1.0),
@@ -224,20 +192,6 @@ def test_a_batch_id_may_hold_a_slash(service: Service) -> None:
     play(service, "r", batch="a/b", reward=1.0)
     assert service.get("/batches/a%2Fb")["batch"] == "a/b"
     assert service.get("/batches/a%2Fb/check")["valid"] is True
-
-
-@pytest.mark.slow
-def test_a_batch_says_whether_its_exclusions_bias_it(service: Service) -> None:
-    for n in range(10):
-        lost = 0.0 if n % 2 else 1.0
-        play(service, f"a{n}", DEAD if n % 2 else None, reward=0.0, task=f"t{n}", attempt=0)
-        play(service, f"b{n}", reward=lost, task=f"t{n}", attempt=0)
-    got, checked = service.get("/batches/b"), service.get("/batches/b/check")
-    for told in (got, checked):
-        assert told["exclusion_bias"] is True
-        assert told["exclusion_p"] == 2 / 252
-        assert 0 < told["exclusion_fisher_p"] < 1
-    assert "openai/gpt-5" in checked["lines"][0]
 
 
 def test_exclusions_are_tested_again_when_a_task_that_is_compared_has_changed(

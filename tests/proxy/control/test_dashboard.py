@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from proxy.control import upstreams as timeline_module
-from proxy.control.dashboard import NumberedPage, batch_page, judged_rollouts, timeline
+from proxy.control.dashboard import NumberedPage, judged_rollouts, timeline
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import Facts
 from tests.fakes import answers
@@ -38,16 +38,6 @@ def test_a_page_knows_its_place(
         items=[{}] * items, number=number, size=20, total=total
     )
     assert (page.pages, page.first, page.last) == shown
-
-
-async def test_batches_come_with_their_summaries_the_newest_first(
-    service: Service, control: ControlService
-) -> None:
-    play(service, "one", batch="a")
-    play(service, "two", DEAD, batch="b")
-    page = await batch_page(control)
-    assert [item["batch"] for item in page.items] == ["b", "a"]
-    assert [item["summary"]["scoreable"] for item in page.items] == [0, 1]
 
 
 async def test_rollouts_are_listed_with_what_their_verdicts_say(

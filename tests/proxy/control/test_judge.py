@@ -342,25 +342,6 @@ def test_what_others_saw_is_found_and_judged_alike_from_an_export(
         assert {**rejudged[name], **unjudged} == {**live, **unjudged}
 
 
-def test_a_failure_while_others_are_answered_keeps_its_reward(
-    neighbours_service: Service,
-) -> None:
-    for name in ("r1", "r2"):
-        register(neighbours_service, name, policy=UNTRUSTED)
-    call(neighbours_service, "r1")
-    call(neighbours_service, "r1", answers.FAILURES[Api.CHAT][Fault.RATE_LIMIT])
-    call(neighbours_service, "r2")
-    told = report(neighbours_service, "r1")
-    assert (told["health"], told["corroborated"], told["attributed_to"]) == (
-        "healthy", False, "agent"
-    )  # fmt: skip
-    register(neighbours_service, "t1", batch="trusting")
-    call(neighbours_service, "t1")
-    call(neighbours_service, "t1", answers.FAILURES[Api.CHAT][Fault.RATE_LIMIT])
-    trusted = report(neighbours_service, "t1")
-    assert (trusted["health"], trusted["corroborated"]) == ("api_error", False)
-
-
 NOT_FOUND = answers.FAILURES[Api.CHAT][Fault.MODEL_NOT_FOUND]
 
 
@@ -439,58 +420,6 @@ def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> No
     assert with_evidence(trusting, running, None) is running
     assert with_evidence(doubting, running, None).neighbours
     database.close()
-
-
-@pytest.mark.parametrize("caller_keys", ["pass", "replace"])
-def test_the_wire_tells_whose_key_chose_what_and_which_model_nobody_can_name(
-    on_both: Callable[..., Service], caller_keys: str
-) -> None:
-    neighbours_service = on_both(KEY_OPENAI="sk-operators", CALLER_KEYS=caller_keys)
-    sent: tuple[tuple[dict[str, str], bytes], ...] = (
-        ({}, b'{"model":"gpt-5","messages":[]}'),
-        ({"authorization": "Bearer sk-own"}, b'{"model":"gpt-5","messages":[]}'),
-        ({"openai-organization": "org-1"}, b'{"model":"gpt-5","messages":[]}'),
-        ({"openai-beta": "x"}, b'{"model":"gpt-5","messages":[]}'),
-        ({}, b'{"model":"gpt-5","messages":[],"service_tier":"flex"}'),
-        ({}, b'{"model":"gpt-5","messages":[],"model":"nope"}'),
-    )
-    register(neighbours_service, "r1")
-    for headers, body in sent:
-        neighbours_service.provider.plays(answers.chat())
-        neighbours_service.http.post(
-            "/r/r1/openai/v1/chat/completions", content=body, headers=headers
-        )
-    report(neighbours_service, "r1")
-    exported = map(json.loads, neighbours_service.http.get("/rollouts/export").text.splitlines())
-    calls = [line for line in exported if line["record"] == "exchange"]
-    replaced = caller_keys == "replace"
-    assert [x["key_source"] for x in calls] == (
-        ["operator"] * 6 if replaced else ["added", "override", *["added"] * 4]
-    )
-    assert [x["model_ambiguous"] for x in calls] == [*[False] * 5, True]
-    chosen = [x["selector_digest"] for x in calls]
-    assert chosen[0] is chosen[1] is chosen[5] is None
-    assert (chosen[2] is None) is replaced, "the operator's account stands, whatever was asked"
-    assert None not in chosen[3:5]
-    assert chosen[3] != chosen[4]
-    assert [x["held"] for x in calls] == [False] * 6
-
-
-def test_two_keys_that_spell_model_keep_the_reward_of_a_trusted_agent(
-    neighbours_service: Service,
-) -> None:
-    register(neighbours_service, "r1")
-    call(neighbours_service, "r1")
-    neighbours_service.provider.plays(answers.FAILURES[Api.CHAT][Fault.MODEL_NOT_FOUND])
-    body = b'{"model":"nope","messages":[],"model":"gpt-5"}'
-    neighbours_service.http.post("/r/r1/openai/v1/chat/completions", content=body)
-    told = report(neighbours_service, "r1")
-    assert (told["health"], told["scoreable"], told["attributed_to"]) == ("healthy", "yes", "agent")
-    assert "failed_by_agent" in told["warnings"]
-    (line,) = neighbours_service.get("/batches/b/check")["lines"]
-    assert line == (
-        "r1: counts: the model answered 1 of 2 calls, and the failed calls are the agent's own"
-    )
 
 
 # --- Where calls named no rollout, one that made none of its own is undecided, for good -----------
@@ -721,29 +650,3 @@ def test_one_task_that_fails_beside_answered_ones_is_retried_as_often_as_ever(
         advised.append(advice(service, number))
         answer(service)
     assert [retry["reason"] for retry in advised] == [FIRST, SECOND, USED]
-
-
-@pytest.mark.slow
-def test_one_task_that_fails_when_nobody_else_calls_is_believed_for_a_minute(
-    service: Service,
-) -> None:
-    answer(service)
-    advised = [advice(service, number) for number in range(3)]
-    assert [retry["reason"] for retry in advised] == [FIRST, SECOND, SILENT]
-
-
-@pytest.mark.slow
-def test_two_tasks_that_fail_after_an_answer_are_an_outage(service: Service) -> None:
-    answer(service)
-    advice(service, 0, "other")  # and waits while the other one tries
-    advised = [advice(service, number) for number in range(4)]
-    assert [retry["reason"] for retry in advised[2:]] == [SILENT] * 2
-    assert advice(service, 2, "other")["reason"] == SILENT
-
-
-@pytest.mark.slow
-def test_retries_that_are_turned_off_stay_off_on_a_silent_lane(services: Services) -> None:
-    off = services(MAX_RETRIES="0")
-    assert {advice(off, number)["reason"] for number in range(3)} == {
-        "transient, but retrying is turned off"
-    }

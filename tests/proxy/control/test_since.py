@@ -33,8 +33,6 @@ from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_health import ANSWERED, FAILED
 from tests.proxy.web.test_pages import page
 from tests.proxy.web.test_pages import words as words_of
-from truezero.cli.status import print_status
-from truezero.models import StatusReport
 
 DAY_S = 86_400.0
 
@@ -131,19 +129,6 @@ def test_the_pages_say_it_to_the_second(service: Service, outage: Outage) -> Non
     overview = words_of(page(service, "/ui/batches/b"))
     assert f"has been down since {since}" in overview, overview
     assert f"last answer {answered}" in overview
-
-
-def test_the_command_line_says_it_to_the_second(
-    service: Service,
-    outage: Outage,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    print_status(StatusReport.model_validate(service.get("/status")).items)
-    printed = capsys.readouterr().out
-    for when in (outage.since, outage.answered_at):
-        assert moment(when).removesuffix(" UTC") in printed, printed
 
 
 async def test_alerts_and_their_messages_say_it_to_the_second(

@@ -125,37 +125,6 @@ def test_the_first_call_is_found_though_it_names_no_batch(service: Service) -> N
     assert "my-first-rollout" in page(service, "/ui/rollouts", batch="-")
 
 
-def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
-    play(service, "won", reward=1.0)
-    play(service, "lost")
-    play(service, "dead", DEAD)
-    rest = service.get("/batches/b")
-    for path in ("/", "/ui/batches/b"):
-        said = words(page(service, path))
-        assert f"{rest['score_effective']:.3f}" in said
-        assert "2 of 3" in said, "measured"
-        worst, best = (f"{rest[name]:.3f}" for name in ("score_worst", "score_best"))
-        assert f"possible {worst} to {best}" in page(service, path)
-    assert "( 66.6% )" in said, "coverage"
-    (line,) = service.get("/batches/b/check")["lines"]
-    assert line in words(unescape(page(service, "/ui/batches/b")))
-    verdict = service.get("/rollouts/dead/verdict")
-    assert line == f"dead: {verdict['sentence']}"
-    assert verdict["sentence"] in words(unescape(page(service, "/ui/rollouts/dead")))
-
-
-@pytest.mark.postgres_smoke
-def test_a_batch_shows_causes(service: Service) -> None:
-    for name in ("dead", "dead-2"):
-        play(service, name, DEAD)
-    play(service, "slow", LIMITED, upstream=None, model=None)
-    html = page(service, "/ui/batches/b")
-    said = words(html)
-    assert "auth:401" in said
-    assert 'aria-label="Failed calls from' in html
-    assert "2 auth, 1 rate limit" in html
-
-
 def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)
@@ -211,20 +180,6 @@ def test_a_spoilt_measurement_is_said_on_every_page_that_shows_it(service: Servi
     assert "1 measured, 1 engine aborted" in page(service, "/")
 
 
-def test_a_dead_judges_zero_is_not_called_real(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "r", "batch": "b", "policy": {"validity": "none"}})
-    asked = {"model": "gpt-5", "messages": []}
-    for role, answer in (("", answers.chat()), ("as/judge/", DEAD)):
-        service.provider.plays(answer)
-        service.http.post(f"/r/r/{role}openai{CHAT}", json=asked)
-    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
-    service.http.post("/rollouts/r/outcome", json=seen)
-    shown = words(page(service, "/ui/rollouts/r"))
-    assert "call, although role judge did not reach its model" in shown
-    assert "judge auth 1 1 call 2" in shown
-    assert re.search(r"Time [\d.]+ s waiting for answers", shown)
-
-
 def test_what_differs_between_rollouts_is_on_the_batchs_page(service: Service) -> None:
     play(service, "usual")
     play(service, "other", answers.chat("gpt-4o"))
@@ -232,15 +187,6 @@ def test_what_differs_between_rollouts_is_on_the_batchs_page(service: Service) -
     assert "suspect gpt-5 was asked for; gpt-4o and gpt-5 answered" in words(shown)
     between = shown.partition('id="validity"')[2]
     assert 'href="/ui/rollouts/other"' in between
-
-
-def test_sums_say_how_many_calls_they_know_nothing_of(service: Service) -> None:
-    play(service, "counted")
-    assert "did not say" not in words(page(service, "/ui/batches/b", tab="cost"))
-    play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
-    shown = words(page(service, "/ui/batches/b", tab="cost"))
-    assert "1 of 2 calls did not say" in shown
-    assert "1 of 2 calls without a known price" in shown
 
 
 def test_pages_show_what_is_spent_of_a_limit(service: Service) -> None:
@@ -323,17 +269,6 @@ def test_names_with_slashes_have_pages(service: Service) -> None:
     assert '<h1 class="id">a/b c</h1>' in page(service, "/ui/rollouts/a%2Fb%20c")
 
 
-def test_upstreams_show_how_they_do_now(service: Service) -> None:
-    play(service, "fine")
-    play(service, "fine-2")
-    play(service, "slow", LIMITED)
-    play(service, "dead", DEAD)
-    said = words(page(service, "/ui/upstreams"))
-    assert re.search(r"openai http://127.0.0.1:\d+ ", said)
-    assert "rate limit 1" in said
-    assert re.search(r"key-\w+ \w+ .* 2 of 4 ", said)
-
-
 # --- lists ------------------------------------------------------------
 
 
@@ -341,32 +276,6 @@ def listed(html: str) -> list[str]:
     return re.findall(
         r'<a class="id(?: clip)?" href="/ui/rollouts/([^"?]+)', html.split('id="list"')[1]
     )
-
-
-@pytest.mark.slow
-def test_rollouts_are_filtered_and_searched(service: Service) -> None:
-    play(service, "fine", reward=1.0, task="sort a list")
-    play(service, "dead", DEAD, task="draw a map")
-    at = "/ui/batches/b"
-    assert listed(page(service, at, order="desc")) == ["dead", "fine"], "the newest first"
-    assert listed(page(service, at, order="asc")) == ["fine", "dead"]
-    assert listed(page(service, at, health="api_error")) == ["dead"]
-    assert listed(page(service, at, subcategory="auth")) == ["dead"]
-    assert listed(page(service, at, fingerprint="auth:401")) == ["dead"]
-    assert listed(page(service, at, text="FIN")) == ["fine"]
-    assert listed(page(service, at, text="a map")) == ["dead"]
-    assert listed(page(service, at, text="401")) == ["dead"]
-    assert listed(page(service, at, text="%")) == []
-    assert listed(page(service, at, text="fine", health="api_error")) == []
-    assert "No matching rollouts" in page(service, at, text="nobody")
-
-
-def test_an_empty_field_of_the_form_filters_nothing(service: Service) -> None:
-    play(service, "fine")
-    empty = {"text": "", "health": "", "subcategory": "", "fingerprint": ""}
-    answer = service.http.get("/ui/batches/b", params=empty, headers=BROWSER)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/ui/batches/b?tab=rollouts")
-    assert listed(page(service, answer.headers["location"])) == ["fine"]
 
 
 def test_long_lists_go_on_after_the_last_rollout(service: Service) -> None:
@@ -382,16 +291,6 @@ def test_long_lists_go_on_after_the_last_rollout(service: Service) -> None:
     assert listed(second) == ["r002", "r001", "r000"]
     assert 'href="?tab=rollouts&amp;text=r#list">First' in second
     assert 'rel="next"' not in second
-
-
-def test_a_page_of_the_first_release_is_still_found(service: Service) -> None:
-    play(service, "fine")
-    assert listed(page(service, "/ui/rollouts", q="fin", page=7)) == ["fine"]
-
-
-def test_an_unknown_parameter_is_named_with_those_there_are(service: Service) -> None:
-    said = words(page(service, "/ui/rollouts", status=422, colour="red"))
-    assert "Colour: unknown; it takes batch, task, repeat" in said
 
 
 # --- what they never say or do ------------------------------------------------------------
@@ -467,13 +366,6 @@ def test_a_person_is_sent_to_sign_in_and_back(guarded: Service) -> None:
     assert 'name="next" value="/ui/batches/a%2Fb?q=x"' in form
 
 
-def test_a_program_is_told_401(guarded: Service) -> None:
-    for path in ("/", "/ui/rollouts", "/docs", "/help", "/ui/help/index.html"):
-        problem(guarded.http.get(path), 401, "unauthorized")
-    bearer = {"authorization": f"Bearer {TOKEN}"}
-    assert guarded.http.get("/ui/rollouts", headers=bearer).status_code == 200
-
-
 def test_signing_in_opens_pages_by_a_cookie_that_is_not_the_token(guarded: Service) -> None:
     answer = sign_in(guarded)
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
@@ -510,18 +402,6 @@ def test_a_wrong_token_or_a_forged_session_opens_nothing(guarded: Service) -> No
     for forged in (kept[:-1], kept[:-1] + ("0" if kept[-1] != "0" else "1"), "truezero_session="):
         answer = guarded.http.get("/", headers={**BROWSER, "cookie": forged})
         assert answer.status_code == 303
-
-
-def test_signing_out_takes_the_cookie_away(guarded: Service) -> None:
-    sign_in(guarded)
-    html = page(guarded, "/")
-    token = re.search(r'name="form_token" value="(\w+)"', html)
-    assert token is not None
-    own = {"sec-fetch-site": "same-origin"}
-    answer = guarded.http.post("/ui/sign-out", data={"form_token": token[1]}, headers=own)
-    assert answer.status_code == 303
-    assert not guarded.http.cookies
-    assert guarded.http.get("/", headers=BROWSER).status_code == 303
 
 
 @pytest.mark.parametrize(

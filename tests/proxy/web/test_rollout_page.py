@@ -187,13 +187,6 @@ def test_whose_failure_it_was_and_what_came_late_are_said(service: Service) -> N
     assert "1, 1 more after the rollout had ended" in shown
 
 
-def test_sums_say_of_how_many_calls_they_are(service: Service) -> None:
-    play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
-    shown = words(page(service, "/ui/rollouts/uncounted"))
-    assert "1 of 1 call did not say" in shown
-    assert "1 of 1 call without a known price" in shown
-
-
 def test_a_view_writes_only_what_differs_from_the_usual() -> None:
     view = CallsView(show=CallFilter.FAILED, at=41, opened="")
     assert view.query() == "?show=failed&at=41"

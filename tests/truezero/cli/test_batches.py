@@ -23,7 +23,6 @@ from tests import forked
 from tests.truezero.driving import call, service
 from truezero import Client, Rollout
 from truezero.cli import COMMANDS
-from truezero.sdk.addresses import CLIENT
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +107,6 @@ def _called(task: str, rollout: Any) -> float:
     return 0.0  # above the least of its batch
 
 
-def test_a_batch_as_json_is_the_services_own_summary(url: str) -> None:
-    done = truezero("batch", "mixed/1", "--json", url=url)
-    assert json.loads(done.stdout) == httpx.get(f"{url}/batches/mixed%2F1").json()
-
-
 def test_groups_say_what_counts_and_what_is_lost(url: str) -> None:
     done = truezero("groups", "clean", url=url)
     assert done.returncode == 0, done.stderr
@@ -126,17 +120,6 @@ def test_groups_say_what_counts_and_what_is_lost(url: str) -> None:
     given = truezero("groups", "clean", "--method", "rloo", url=url)
     assert (given.returncode, given.stdout) == (0, done.stdout)
     assert given.stderr.startswith("warning: --method is gone, and has no effect")
-
-
-def test_two_batches_are_compared(url: str) -> None:
-    done = truezero("compare", "mixed/1", "clean", url=url)
-    assert done.returncode == 0, done.stderr
-    assert "no task was measured in both" in done.stdout
-    told = json.loads(truezero("compare", "mixed/1", "other", "--json", url=url).stdout)
-    asked = {"a": "mixed/1", "b": "other"}
-    assert told == httpx.get(f"{url}/compare", params=asked).json()
-    gone = truezero("compare", "mixed/1", "none", url=url)
-    assert (gone.returncode, gone.stderr) == (1, "truezero: batch 'none' does not exist\n")
 
 
 def test_what_to_run_again_is_a_list_ids_or_commands(url: str) -> None:
@@ -294,22 +277,6 @@ def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
 
 
 # --- export --------------------------------------------------------------------------------
-
-
-def test_an_export_is_judged_as_the_service_judged(url: str, tmp_path: Path) -> None:
-    out = tmp_path / "export.jsonl"
-    done = truezero("export", "--out", str(out), url=url)
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["export.jsonl"]
-    judged = truezero("classify", str(out), url=url)
-    verdicts = [json.loads(line) for line in judged.stdout.splitlines()]
-    assert len(verdicts) == 10
-    healths = {verdict["health"] for verdict in verdicts}
-    assert healths == {"healthy", "api_error", "suspected_api_error", "not_judged"}
-    for verdict in verdicts:
-        path = f"{url}/rollouts/{verdict['rollout_id']}/verdict"
-        stored = httpx.get(path, headers={CLIENT: "of today"}).json()
-        assert verdict == {**stored, "judged_at": None}, "when it was judged is the service's"
 
 
 def test_an_export_can_be_of_one_batch_and_goes_to_standard_output(url: str) -> None:

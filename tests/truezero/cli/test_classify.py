@@ -16,7 +16,6 @@ from proxy.features.exports import archive
 from proxy.store.database import Database
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, serving
-from tests.truezero.cli.test_cli import truezero
 from truezero.cli import app
 
 ROWS = """
@@ -199,20 +198,3 @@ def test_no_copy_stands_where_it_could_not_be_written_whole(folder: Path) -> Non
     assert not Path("copy").exists()
     with closing(Database("other.db")):
         pass
-
-
-def test_an_export_is_judged_offline(tmp_path: Path) -> None:
-    call = {
-        "id": "x1", "rollout_id": "r1", "upstream": "openai", "api": "openai.chat",
-        "started_at": 1.0, "status": 401, "ending": "complete", "subcategory": "auth",
-        "transient": False, "rule": "status.401",
-    }  # fmt: skip
-    (tmp_path / "export.jsonl").write_text(json.dumps(call) + "\n", encoding="utf-8")
-    said = truezero("classify", "export.jsonl", folder=tmp_path)
-    assert said.returncode == 0, said.stderr
-    verdict = json.loads(said.stdout)
-    assert (verdict["rollout_id"], verdict["fingerprint"]) == ("r1", "auth:401")
-    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
-    bad = truezero("classify", "bad.jsonl", folder=tmp_path)
-    assert bad.returncode == 2
-    assert "line 1" in bad.stderr

@@ -91,11 +91,3 @@ def loaded(*words: str, folder: Path, **more: str) -> set[str]:
         stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return set(done.stderr.splitlines()[-1].split())
-
-
-def test_the_version_is_the_packages(tmp_path: Path) -> None:
-    from importlib import metadata
-
-    said = truezero("--version", folder=tmp_path)
-    assert said.stdout.startswith(f"truezero {metadata.version('truezero')} (")
-    assert said.stdout.count("\n") == 1

@@ -6,8 +6,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,6 @@ from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.proxy.api.test_routes import Service, serving
-from tests.proxy.web.test_pages import words
 from tests.truezero.cli.test_batches import environment
 
 SENTENCE = "no model answered: the agent's own failures; the zero counts"
@@ -47,30 +44,6 @@ def truezero(service: Service, *words: str, **more: str) -> str:
     return ended.stdout
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_verdict_and_result_say_that_no_model_answered_and_that_the_score_counts(
-    service: Service, name: str
-) -> None:
-    verdict = service.get(f"/rollouts/{name}/verdict")
-    assert (verdict["health"], verdict["rule"], verdict["scoreable"]) == (
-        "healthy", "own_failures", "yes",
-    )  # fmt: skip
-    assert (verdict["proof"], verdict["error"]) == (None, None)
-    assert verdict["sentence"] == SENTENCE
-    assert not verdict["retry"]["eligible"]
-    result = service.get(f"/rollouts/{name}/result")
-    assert result["rewards"] == {"reward": 0.0}
-    assert (result["error"], result["proof"]) == (None, None)
-    assert result["sentence"] == SENTENCE
-    assert result["own_failure_info"]["rule"] == "own_failures"
-
-
-def test_one_that_a_model_answered_is_none(service: Service) -> None:
-    verdict = service.get("/rollouts/lost/verdict")
-    assert (verdict["rule"], verdict["sentence"][:8]) == ("healthy", "counts: ")
-    assert verdict["proof"]["source"] == "wire"
-
-
 def test_lists_show_and_find_them(service: Service) -> None:
     found = service.get("/rollouts", rule="own_failures")["items"]
     assert [(each["id"], each["own_failures"]) for each in found] == [(n, True) for n in OWN]
@@ -92,11 +65,6 @@ def test_a_batch_counts_them_beside_what_was_measured_and_no_score_changes(
     assert sum(SENTENCE in line for line in lines) == 2
 
 
-def test_no_breaker_counts_them(service: Service) -> None:
-    lanes = service.get("/batches/b/breaker")["lanes"]
-    assert [each for each in lanes if each["phase"] != "closed" or each["streak"]] == []
-
-
 def test_commands_print_the_class(service: Service) -> None:
     assert f"bogus  {SENTENCE}" in truezero(service, "verdict", "bogus")
     batch = " ".join(truezero(service, "batch", "b").split())
@@ -109,37 +77,3 @@ def test_commands_print_the_class(service: Service) -> None:
     assert {each["id"] for each in told} == set(OWN)
     rows = list(csv.DictReader(io.StringIO(truezero(service, "list", "--csv"))))
     assert len(rows) == 4
-
-
-def test_pages_do_not_say_that_a_model_was_reached(service: Service) -> None:
-    for name in OWN:
-        page = service.http.get(f"/ui/rollouts/{name}").text
-        assert "the agent&#39;s own failures; the zero counts" in page
-        assert "The model was reached" not in page
-        assert "output of the model was read" not in page
-    batch = service.http.get("/ui/batches/b").text
-    assert "agent&#39;s own failure" in batch
-    said = words(batch).replace("&#39;", "'")
-    assert "All 3 zeros count." in said
-    assert "4 of 4 planned repeats count ( 100% ): 2 measured, 2 are agents' own failures" in said
-    assert "No failures" not in said
-    assert 'href="?tab=rollouts&amp;rule=own_failures"' in batch
-    listed = service.http.get("/ui/rollouts", params={"rule": "own_failures"}).text
-    assert listed.count("agent&#39;s own failure") >= len(OWN)
-    assert "/rollouts/won" not in listed
-
-
-def test_an_archive_keeps_them(service: Service, tmp_path: Path) -> None:
-    full = truezero(service, "export", "--full", "--database", service.database)
-    (tmp_path / "archive").write_text(full)
-    other = str(tmp_path / "other.db")
-    truezero(service, "import", str(tmp_path / "archive"), "--database", other)
-    assert truezero(service, "export", "--full", "--database", other) == full
-    exported = service.http.get("/rollouts/export", params={"batch": "b"}).text
-    (tmp_path / "batch").write_text(exported)
-    verdicts: list[dict[str, Any]] = [
-        json.loads(line)
-        for line in truezero(service, "classify", str(tmp_path / "batch")).splitlines()
-    ]
-    rules = {each["rollout_id"]: each["rule"] for each in verdicts}
-    assert {name: rules[name] for name in OWN} == dict.fromkeys(OWN, "own_failures")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import signal
@@ -18,11 +17,10 @@ from tests.fakes.provider import Provider
 from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
 from tests.waiting import until
-from truezero import AsyncClient, AsyncRollout, BatchRun, Client, Rollout, ServiceError, models
+from truezero import Client, ServiceError, models
 from truezero.cli.run import wait_while_down
 from truezero.cli.status import lane_line, print_status, repeated_status
 
-FOUR = [f"t{n}" for n in range(4)]
 OVERLOADED = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
 
 
@@ -78,23 +76,6 @@ def test_a_watch_prints_each_change_and_exits_by_the_last_look(tmp_path: Path) -
 def lane(word: str, **facts: str) -> models.LaneStatus:
     said = {"upstream": "openai", "model": "gpt-5", "since": None, "cause": None} | facts
     return models.LaneStatus.model_validate({**said, "word": word})
-
-
-def test_every_lane_that_was_called_is_a_line(tmp_path: Path) -> None:
-    """Also one that failed too rarely to tell, and one that nobody registered."""
-    asked = [("gpt-5", "sk-good"), ("gpt-5", "sk-dead"), ("gpt-5-mini", "sk-good")]
-    with service(tmp_path) as (url, _, _):
-        for n, (model, key) in enumerate(asked):
-            call(f"{url}/r/r{n}/openai/v1", key, model=model)
-        done = truezero("status", url=url, COLUMNS="200")
-    assert done.returncode == 0, done.stderr
-    _, *lines = done.stdout.splitlines()
-    lanes = [line.split("  ")[0].split(" · ") for line in lines]
-    assert sorted(lane[:2] for lane in lanes) == [["openai", model] for model, _ in asked]
-    assert len({lane[2] for lane in lanes}) == 2, "two keys"
-    (dead,) = (line for line in lines if "auth" in line)
-    assert "unknown" in dead
-    assert "1 of 1" in dead
 
 
 def test_lanes_that_the_service_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,39 +206,6 @@ def test_a_watch_outlasts_a_service_that_is_away(
         ]
         with pytest.raises(ServiceError):
             next(looks)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_batch_on_a_lane_that_is_down_finds_out_by_itself_that_it_answers(
-    tmp_path: Path, kind: str
-) -> None:
-    """All wait, so nobody calls: one goes on, and the others when it was answered."""
-    with service(tmp_path) as (url, provider, _), Client(url) as client:
-        fail(client, provider)
-        provider.plays(answers.healthy)
-        answered: list[bool] = []
-
-        def solve(_task: str, rollout: Rollout | AsyncRollout) -> float:
-            answered.append(call(rollout.env["OPENAI_BASE_URL"]) == 200)
-            return 1.0
-
-        async def run() -> BatchRun:
-            async def later(task: str, rollout: AsyncRollout) -> float:
-                return await asyncio.to_thread(solve, task, rollout)
-
-            async with AsyncClient(url) as waiting:
-                batch = waiting.batch("waits", upstream="openai", model="gpt-5")
-                return await batch.run(FOUR, later)
-
-        if kind == "sync":
-            batch = client.batch("waits", upstream="openai", model="gpt-5")
-            done = batch.run(FOUR, solve)
-        else:
-            done = asyncio.run(run())
-    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 4
-    assert answered == [True] * 4
-    assert {ran.given_up for ran in done.results} == {None}
 
 
 def test_the_argument_that_is_gone_is_warned_of(world: str) -> None:

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import json
 import re
-import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, as_completed, wait
@@ -18,7 +17,6 @@ import pytest
 import classifier
 import truezero
 from tests.fakes import answers
-from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.truezero.driving import Accounts, call, service
 from tests.truezero.sdk.test_client import VERDICT
@@ -90,14 +88,6 @@ def test_a_block_says_where_to_point_an_agent_and_what_came_of_it(
         assert batch.check().valid
 
 
-def test_a_reward_without_a_model_is_taken_away(client: Client, name: str) -> None:
-    with client.batch(name).rollout("t") as rollout:
-        call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
-        rollout.finish(rewards={"reward": 1.0})
-    assert rollout.result.rewards is None
-    assert rollout.verdict.subcategory == "auth"
-
-
 def test_a_verdict_can_be_looked_at_before_the_end(client: Client, name: str) -> None:
     with client.batch(name).rollout("t") as rollout:
         for _ in range(2):
@@ -107,40 +97,6 @@ def test_a_verdict_can_be_looked_at_before_the_end(client: Client, name: str) ->
         with pytest.raises(RuntimeError, match="not finished"):
             _ = rollout.verdict
     assert rollout.finished
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "told"),
-    [
-        (TimeoutError("sk-secret"), "task_timeout", "TimeoutError"),
-        (subprocess.TimeoutExpired("cmd", 1), "task_timeout", "TimeoutExpired"),
-        (truezero.TaskTimeout("after 600 s"), "task_timeout", "after 600 s"),
-        (truezero.AgentError("exit code 3"), "agent_error", "exit code 3"),
-        (truezero.EnvironmentError("no sandbox"), "environment_error", "no sandbox"),
-        (truezero.UserError(), "user_error", "UserError"),
-        (truezero.EvaluationFailed("no tests"), "evaluation_failed", "no tests"),
-        (truezero.SetupFailed("no image"), "setup_failed", "no image"),
-        (ValueError("sk-secret"), "unknown_execution_error", "ValueError"),
-    ],
-)
-def test_an_exception_becomes_the_status_it_means_and_goes_on(
-    client: Client, error: Exception, status: str, told: str, name: str
-) -> None:
-    rollout = client.batch(name).rollout("t")
-    with pytest.raises(type(error)), rollout:
-        raise error
-    assert (rollout.result.status, rollout.result.error) == (status, told)
-    assert rollout.verdict.health == "not_judged"  # nor had any call been made
-
-
-def test_a_runners_own_exception_can_mean_a_status(client: Client, name: str) -> None:
-    class OutOfDisk(truezero.EnvironmentError):
-        pass
-
-    rollout = client.batch(name).rollout("t")
-    with pytest.raises(OutOfDisk), rollout:
-        raise OutOfDisk
-    assert rollout.result.status == "environment_error"
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
@@ -299,15 +255,6 @@ def test_what_is_transient_is_run_again_until_it_comes_through(
 
 
 @both
-def test_attempts_go_on_counting_in_a_second_run(url: str, kind: str, name: str) -> None:
-    run(url, name, kind, {"t": "sk-down"}, max_wait_s=0)
-    (again,) = run(url, name, kind, {"t": "sk-good"}).results
-    assert again.attempts == 1
-    listed = httpx.get(f"{url}/rollouts", params={"batch": name, "task": "t"}).json()["items"]
-    assert [item["attempt"] for item in listed] == [0, 1]
-
-
-@both
 def test_a_second_run_tries_what_is_not_measured_only(
     url: str, kind: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -358,11 +305,6 @@ def test_repeats_count_each_and_are_run_again_each(
     assert again.summary.total == 3
 
 
-def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str, name: str) -> None:
-    (ran,) = run(url, name, "sync", {"t": "sk-down"}, max_wait_s=0).results
-    assert (ran.attempts, ran.verdict and ran.verdict.retry.eligible) == (1, True)
-
-
 def outage(
     world: tuple[str, Provider, Accounts],
     name: str,
@@ -384,18 +326,6 @@ def outage(
 
 @pytest.mark.slow
 @both
-def test_an_outage_costs_no_task_its_measurement(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
-) -> None:
-    done = outage(world, name, kind, 6, tasks=2)
-    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 2
-    assert (done.summary.total, done.summary.scoreable) == (2, 2)
-    assert sum(ran.attempts for ran in done.results) == 6 + 2
-    assert {ran.given_up for ran in done.results} == {None}
-
-
-@pytest.mark.slow
-@both
 def test_waiting_ends_after_max_wait_s_and_says_so(
     world: tuple[str, Provider, Accounts], kind: str, name: str
 ) -> None:
@@ -410,60 +340,6 @@ def test_waiting_ends_after_max_wait_s_and_says_so(
     for ran in untried:
         assert (ran.rollout_id, ran.verdict) == ("", None)
         assert re.match(down, ran.given_up or "")
-
-
-@both
-def test_a_dead_key_ends_at_once_whatever_max_wait_s(url: str, kind: str, name: str) -> None:
-    (ran,) = run(url, name, kind, {"t": "sk-dead"}).results
-    assert (ran.attempts, ran.given_up) == (1, None)
-    assert ran.verdict is not None
-    assert not ran.verdict.retry.eligible
-
-
-@both
-@pytest.mark.slow
-@pytest.mark.parametrize("concurrency", [1, 2])
-def test_retries_are_counted_while_others_are_answered(
-    world: tuple[str, Provider, Accounts],
-    kind: str,
-    name: str,
-    concurrency: int,
-) -> None:
-    """One task fails for good, on a lane that answers the others: it is no outage."""
-    tasks = ["t0", "bad", "t1"]
-
-    def fails(request: Request) -> Answer:
-        bad = b'"bad"' in request.body
-        return answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR] if bad else answers.healthy(request)
-
-    def play(task: str, rollout: Any) -> float:
-        return float(call(rollout.env["OPENAI_BASE_URL"], f"sk-{name}", user=task) == 200)
-
-    async def play_async(task: str, rollout: Any) -> float:
-        return await asyncio.to_thread(play, task, rollout)
-
-    async def later(url: str) -> truezero.BatchRun:
-        async with AsyncClient(url) as client:
-            batch = client.batch(name, model="gpt-5", upstream="openai")
-            return await batch.run(tasks, play_async, concurrency=concurrency)
-
-    url, provider, accounts = world
-    provider.plays(fails)
-    try:
-        if kind == "sync":
-            with Client(url) as client:
-                batch = client.batch(name, model="gpt-5", upstream="openai")
-                done = batch.run(tasks, play, concurrency=concurrency)
-        else:
-            done = asyncio.run(later(url))
-    finally:
-        provider.plays(accounts)
-    bad = done.results[1]
-    others = [done.results[0], *done.results[2:]]
-    assert {ran.verdict and ran.verdict.health for ran in others} == {"healthy"}
-    assert (bad.attempts, bad.given_up) == (3, None)
-    assert bad.verdict is not None
-    assert bad.verdict.retry.reason == "transient, but all 2 retries are used"
 
 
 def measure(url: str, name: str, kind: str, keys: list[str], **how: Any) -> list[object]:
@@ -793,11 +669,6 @@ def test_nothing_is_announced_once_the_service_has_gone(
         asyncio.run(later()) if kind == "async" else sync()
     # The two tasks under way may ask once more to report; of 50, none is announced after them.
     assert away._left >= -6, "asked again and again although nobody was there"  # noqa: SLF001  how often it asks
-
-
-def test_two_tasks_of_one_name_are_refused(client: Client, name: str) -> None:
-    with pytest.raises(ValueError, match="duplicate name 't'"):
-        client.batch(name).run(["t", "t"], lambda _task, _rollout: None)
 
 
 def test_tasks_can_be_anything_that_has_a_name(client: Client, name: str) -> None:

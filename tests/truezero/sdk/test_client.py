@@ -55,14 +55,6 @@ def exchange(number: int) -> dict[str, object]:
 
 
 @respx.mock
-def test_a_slash_in_an_id_is_encoded_and_the_token_shown() -> None:
-    route = respx.get(url=f"{URL}/rollouts/a%2Fb/verdict").respond(json=VERDICT)
-    with Client(URL, "t0ken") as client:
-        assert client.verdict("a/b").health == "healthy"
-    assert route.calls.last.request.headers["authorization"] == "Bearer t0ken"
-
-
-@respx.mock
 @pytest.mark.parametrize(
     ("version", "told"), [("99.0.1", True), (metadata.version("truezero"), False)]
 )
@@ -106,27 +98,6 @@ def test_a_service_that_is_not_there_is_an_error_never_a_healthy_verdict() -> No
     assert url in str(caught.value)
     assert "truezero serve" in str(caught.value)
     assert caught.value.status is None
-
-
-@respx.mock
-def test_a_problem_becomes_its_sentence() -> None:
-    problem = {
-        "type": "about:blank", "title": "unknown rollout", "status": 404, "detail": "no rollout",
-        "code": "unknown_rollout",
-    }  # fmt: skip
-    respx.get(url__startswith=URL).respond(404, json=problem)
-    with Client(URL) as client, pytest.raises(ServiceError) as caught:
-        client.result("r")
-    assert (str(caught.value), caught.value.status) == ("no rollout", 404)
-    assert caught.value.code == "unknown_rollout"
-
-
-@respx.mock
-@pytest.mark.parametrize("status", [200, 404, 500])
-def test_something_else_at_that_address_is_named(status: int) -> None:
-    respx.get(url__startswith=URL).respond(status, text="<html>hello</html>")
-    with Client(URL) as client, pytest.raises(ServiceError, match="is not a truezero service"):
-        client.verdict("r")
 
 
 def alive(version: str) -> dict[str, str]:
@@ -267,14 +238,6 @@ def test_a_service_of_another_release_is_named(kind: str) -> None:
 
 @both
 @respx.mock
-def test_an_answer_of_another_form_is_taken_for_another_version(kind: str) -> None:
-    respx.get(f"{URL}/rollouts/r/verdict").respond(json={**VERDICT, "health": ["splendid"]})
-    with pytest.raises(ServiceError, match=r"\(health\): the service may be another version"):
-        ask(kind, "verdict", "r")
-
-
-@both
-@respx.mock
 def test_a_token_that_is_wrong_is_said_to_be(kind: str) -> None:
     problem = {
         "type": "about:blank", "title": "no", "status": 401, "detail": "no", "code": "unauthorized",
@@ -302,21 +265,6 @@ def test_nobody_there_differs_from_no_answer(kind: str, error: Exception, code: 
     assert (caught.value.code, caught.value.status) == (code, None)
 
 
-@respx.mock
-def test_every_page_of_rollouts_is_fetched() -> None:
-    item = dict.fromkeys(
-        ("batch", "task", "attempt", "model", "upstream", "health", "subcategory", "fingerprint",
-         "provisional")
-    ) | {"id": "r1", "created_at": 1.0, "registered": True}  # fmt: skip
-    pages = [
-        httpx.Response(200, json={"items": [item], "next": "c1"}),
-        httpx.Response(200, json={"items": [{**item, "id": "r2"}], "next": None}),
-    ]
-    route = respx.get(url__startswith=f"{URL}/rollouts").mock(side_effect=pages)
-    assert [found.id for found in ask("sync", "rollouts", batch="b")] == ["r1", "r2"]
-    assert dict(route.calls.last.request.url.params)["after"] == "c1"
-
-
 def sse(*events: tuple[int, str]) -> bytes:
     return b": alive\n\n" + b"".join(
         f"id: {number}\nevent: {kind}\ndata: {{}}\n\n".encode() for number, kind in events
@@ -339,13 +287,6 @@ def test_a_stream_that_breaks_goes_on_where_it_was() -> None:
     asked = [dict(call.request.url.params) for call in route.calls]
     assert asked == [{}, {"after": "7"}, {"after": "7"}]
     assert waits == [1.0, 1.0]
-
-
-@respx.mock
-def test_a_stream_that_stays_broken_is_an_error() -> None:
-    respx.get(url__startswith=URL).mock(side_effect=httpx.ConnectError("refused"))
-    with Client(URL, sleep=lambda _seconds: None) as client, pytest.raises(ServiceError):
-        next(client.events("b"))
 
 
 def test_importing_the_package_loads_nothing_else() -> None:

@@ -305,22 +305,6 @@ def test_what_a_balancer_answers_for_a_service_is_no_answer_to_an_outcome(
     assert list(place.iterdir()) == []
 
 
-def test_a_balancer_whose_service_is_away_is_told_from_another_program(
-    place: Path, tmp_path: Path
-) -> None:
-    with Balancer("") as balancer, truezero.Client(balancer.url) as client:
-        for status in (502, 503, 504):
-            balancer.page = Page(status)
-            away = rf"is away: .* HTTP {status}"
-            with pytest.raises(truezero.ServiceError, match=away) as caught:
-                client.greet()
-            assert caught.value.code == "away"
-        balancer.page = Page(200)
-        with pytest.raises(truezero.ServiceError, match="is not a truezero service") as caught:
-            client.greet()
-        assert caught.value.code == "other_service"
-
-
 @pytest.mark.slow
 @both
 def test_a_service_that_dies_between_the_outcome_and_its_verdict_is_waited_for_too(
@@ -343,19 +327,6 @@ def test_a_service_that_dies_between_the_outcome_and_its_verdict_is_waited_for_t
     assert len(kept) == 1
     assert list(place.iterdir()) == []
     assert [path for path in balancer.paths if path.endswith("outcome")] == ["/rollouts/r/outcome"]
-
-
-@pytest.mark.slow
-@both
-def test_a_second_delivery_is_answered_as_the_first_was(
-    kind: str, place: Path, provider: Provider, tmp_path: Path
-) -> None:
-    clock, facts = Clock(), {"batch": "b", "task": "t", "model": ["m", "n"], "rewards": {"x": 1.0}}
-    with Service(tmp_path, provider.url) as service:
-        first = ask(kind, clock, service.url, "ended", "r", **facts)
-        service.kill()
-        service.start()
-        assert ask(kind, clock, service.url, "ended", "r", **facts) == first
 
 
 @both

@@ -16,6 +16,10 @@ from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.rollouts import outcome_of
 
 
+class OutOfDisk(truezero.EnvironmentError):
+    """A runner's own."""
+
+
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
@@ -34,6 +38,10 @@ from truezero.sdk.rollouts import outcome_of
             KeyError("a prompt"),
             {"status": "unknown_execution_error", "error": "KeyError"},
         ),
+        (truezero.TaskTimeout("after 600 s"), {"status": "task_timeout", "error": "after 600 s"}),
+        (truezero.UserError(), {"status": "user_error", "error": "UserError"}),
+        (truezero.EvaluationFailed("none"), {"status": "evaluation_failed", "error": "none"}),
+        (OutOfDisk(), {"status": "environment_error", "error": "OutOfDisk"}),
     ],
 )
 def test_an_exception_is_reported_by_status_and_never_by_a_foreign_message(
