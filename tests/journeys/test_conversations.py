@@ -117,11 +117,6 @@ def test_a_failure_raises_the_same_error_and_is_named(
 
 FAILED_INSIDE_200 = {
     "responses": (Api.RESPONSES, answers.responses_failed_stream(), "provider_error"),
-    "responses rate limit": (
-        Api.RESPONSES,
-        answers.responses_failed_stream("rate_limit_exceeded"),
-        "rate_limit",
-    ),
     "messages": (Api.MESSAGES, answers.messages_error_stream(), "provider_error"),
     "chat": (
         Api.CHAT,
@@ -135,25 +130,6 @@ FAILED_INSIDE_200 = {
         Api.INTERACTIONS,
         answers.interactions_error_stream("service_unavailable", "The service is overloaded."),
         "provider_error",
-    ),
-    "interactions quota": (
-        Api.INTERACTIONS,
-        answers.interactions_error_stream("quota_exceeded", "Daily quota.", begun=1),
-        "quota",
-    ),
-    "interactions failed": (
-        Api.INTERACTIONS,
-        answers.streamed(
-            *answers.interactions_stream().body[:2],  # type: ignore[arg-type]
-            answers.interaction_event(
-                "interaction.completed",
-                interaction=answers.interaction_body(
-                    status="failed", errors=[{"code": "rate_limit_exceeded", "message": "Slow."}]
-                ),
-            ),
-            answers.INTERACTION_DONE,
-        ),
-        "rate_limit",
     ),
 }
 

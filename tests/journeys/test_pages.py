@@ -43,8 +43,6 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
 from tests.journeys import browser as chrome
-from tests.journeys.test_outages import solve
-from truezero import Client
 
 pytestmark = pytest.mark.slow  # chromium takes 35 s of CPU
 
@@ -474,23 +472,6 @@ def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> N
     assert 0 < rows.count() < failed, "those of one step"
 
 
-def test_causes_have_the_filters_of_other_lists(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens("/ui/causes")
-    names = page.locator("table.causes tbody th")
-    before = names.count()
-    page.get_by_text("+ Filter").click()
-    page.get_by_text("Cause of failure").click()
-    for box in ("quota", "auth"):
-        page.get_by_role("checkbox", name=box).check()
-    assert serious(page) == []
-    page.get_by_role("button", name="Filter").click()
-    expect(page).to_have_url(re.compile(r"/ui/causes\?subcategory=auth,quota(#main)?$"))
-    assert {text.partition(":")[0].strip() for text in names.all_inner_texts()} == {"auth", "quota"}
-    page.get_by_role("link", name="Remove the filter subcategory auth").click()
-    expect(page).to_have_url(re.compile(r"/ui/causes\?subcategory=quota(#main)?$"))
-    assert 0 < names.count() < before
-
-
 def brush(page: Page, chart: Locator, first: float, last: float) -> None:
     """Drag over a chart, from and to these shares of its width."""
     chart.scroll_into_view_if_needed()
@@ -691,23 +672,6 @@ def test_a_time_is_brushed_on_a_chart(shown: Shown, reader: Opener) -> None:
     expect(page).to_have_url(re.compile("since=2026-11-01T00%3A00"))
 
 
-def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens(f"{BATCH}?tab=rollouts")
-    rows = page.locator("table.rollouts tbody tr")
-    everyone = rows.count()
-    page.get_by_text("+ Filter").click()
-    page.locator("#choice-filter").get_by_text("Verdict").click()
-    page.get_by_role("checkbox", name="not judged").check()
-    page.get_by_role("button", name="Filter").click()
-    expect(page).to_have_url(re.compile("health=not_judged"))
-    assert 0 < rows.count() < everyone
-    page.get_by_role("link", name="Remove the filter health not_judged").click()
-    page.get_by_role("searchbox").fill("TB-003")
-    page.keyboard.press("Enter")
-    expect(rows).to_have_count(1)
-    expect(rows).to_contain_text("tb-003")
-
-
 def test_two_ticked_batches_are_compared(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens("/")
     for batch in ("terminal-bench-sonnet", "gaia-nightly"):
@@ -727,29 +691,6 @@ def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: 
     assert all(name.startswith("terminal-bench-sonnet/tb-") for name in copied)
 
 
-@pytest.mark.parametrize(
-    ("path", "answers_"),
-    [
-        (
-            BATCH,
-            ("are not measurements", "planned repeats measured", "auth 401", "29 without a score"),
-        ),
-        (f"{BATCH}?tab=breakers", ("5 rollouts in a row failed", "Replace the API key")),
-        (
-            "/ui/batches/swe-verified-gpt-5?tab=cost",
-            (re.compile(r"^\$[\d.]+ for "), re.compile("^gpt-5$")),
-        ),
-    ],
-    ids=["which zeros are fake, and can I publish", "what opened this breaker", "cost by model"],
-)
-def test_a_question_is_answered_on_the_first_screen(
-    shown: Shown, reader: Opener, path: str, answers_: Sequence[str | re.Pattern[str]]
-) -> None:
-    page = reader(shown.url).opens(path)
-    for answer in answers_:
-        expect(page.locator("#main").get_by_text(answer).first).to_be_in_viewport()
-
-
 def test_a_copied_command_runs_as_it_stands(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url, copies=True).opens(f"{BATCH}?tab=again#fix_first")
     page.locator("#fix_first").get_by_role("button", name="Copy the command").click()
@@ -762,17 +703,6 @@ def test_a_copied_command_runs_as_it_stands(shown: Shown, reader: Opener) -> Non
     printed = [line for line in lines if line.startswith("truezero run ")]
     assert len(printed) == 10
     assert all("--batch terminal-bench-sonnet" in line for line in printed)
-
-
-def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens("/ui/causes")
-    page.get_by_role("link", name="auth:401").first.click()
-    page.locator("table.rollouts tbody th a").last.click()
-    page.get_by_role("complementary").locator("h2.id a").click()
-    page.locator(".verdict h3").get_by_role("link").last.click()
-    opened = page.locator(".calls li:has(:target)")
-    expect(opened.locator("summary")).to_contain_text("proof")
-    expect(opened.locator(".drawer")).to_be_visible()
 
 
 def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
@@ -993,44 +923,6 @@ def test_one_task_of_12_500_is_found_by_its_name(
         page.goto("about:blank")
 
 
-def test_a_dead_key_is_told_with_its_upstream_and_since_when(
-    browser: Browser, reader: Opener, tmp_path: Path
-) -> None:
-    for fresh in serving(tmp_path, seeded=False):
-        for number in range(6):
-            placed = {"id": f"rollout-{number}", "upstream": "openai"}
-            httpx.post(f"{fresh.url}/rollouts", json=placed).raise_for_status()
-            fresh.calls(f"rollout-{number}", answers.FAILURES[Api.CHAT][Fault.AUTH], key="sk-dead")
-        calls = httpx.get(f"{fresh.url}/rollouts/rollout-0/exchanges").json()["items"]
-        key = calls[0]["key_digest"]
-        page = reader(fresh.url).opens("/ui/upstreams")
-        row = page.locator("table.lanes tbody tr", has_text=key)
-        expect(row).to_be_in_viewport()
-        expect(row.locator(".pill")).to_have_text("down")
-        expect(row.locator("[data-label=Whose]")).to_have_text("operator's")
-        expect(row.locator("[data-label=Failed]")).to_have_text("6 of 6")
-        expect(row.locator("[data-label='Failing since'] time")).to_be_visible()
-        row.get_by_role("link").first.click()
-        expect(page.locator("#lane-calls")).to_be_in_viewport()
-        expect(page.locator(".more-of")).to_contain_text("The agent's own key")
-        assert serious(page) == []
-        page.goto("about:blank")
-
-
-def test_a_view_is_exported_as_it_is_shown(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens(f"{BATCH}?tab=rollouts&reward=zero")
-    page.get_by_role("link", name="Task", exact=True).first.click()
-    page.wait_for_url("**sort=task**")
-    names = page.locator("table.rollouts tbody th a").all_inner_texts()
-    page.get_by_text("Export", exact=True).click()
-    with page.expect_download() as downloaded:
-        page.get_by_role("link", name="CSV").click()
-    heads, *rows = downloaded.value.path().read_text().splitlines()
-    at = heads.split(",").index("id")
-    assert [row.split(",")[at] for row in rows] == names
-    assert len(names) > 5
-
-
 def test_keys_open_the_palette_and_go_from_row_to_row(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens(f"{BATCH}?tab=rollouts")
     page.get_by_role("searchbox").focus()
@@ -1129,25 +1021,6 @@ def test_a_call_opens_to_all_that_is_stored_of_it(shown: Shown, reader: Opener) 
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile("show=all&at=3#call-3$"))
     expect(page.locator("#call-3")).to_be_in_viewport()
-
-
-def test_a_probe_is_let_in_by_a_button(browser: Browser, reader: Opener, tmp_path: Path) -> None:
-    for stopped in serving(tmp_path, seeded=False):
-        stopped.provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
-        with Client(stopped.url) as client:
-            batch = client.batch("b", upstream="openai", model="gpt-5")
-            batch.run([f"t{n}" for n in range(6)], solve, concurrency=1)
-        page = reader(stopped.url).opens("/ui/batches/b")
-        page.get_by_role("link", name="Breakers 1 open").click()
-        page.get_by_role("button", name=re.compile("Allow one probe: openai")).click()
-        expect(page).to_have_url(re.compile("tab=breakers$"))
-        expect(page.locator(".breaker.half_open")).to_be_visible()
-
-
-def test_a_breaker_that_has_cooled_down_needs_no_button(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens(f"{BATCH}?tab=breakers")
-    expect(page.locator(".breaker.half_open")).to_be_visible()
-    expect(page.get_by_role("button", name=re.compile("Allow one probe"))).to_have_count(0)
 
 
 def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from proxy.web.format import clock
-from tests.fakes import answers
-from tests.proxy.api.test_routes import CHAT, Service, problem
+from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DOWN, play
 from tests.proxy.web.test_pages import words
-from truezero.cli.status import lane_line
 from truezero.models import StatusReport
 
 PAGE = {"accept": "text/html"}
@@ -106,25 +104,3 @@ def opened(service: Service) -> str:
     (lane,) = service.get("/status")["items"]
     name = " · ".join(filter(None, (lane["upstream"], lane["model"], lane["key"])))
     return service.http.get("/ui/upstreams", params={"lane": name}).text
-
-
-def test_every_surface_says_that_only_agents_named_a_lane(
-    services: Callable[..., Service],
-) -> None:
-    """Six failures are enough to tell: what lacks is somebody who vouches for the name."""
-    service = services()
-    service.provider.plays(answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR])
-    for n in range(6):
-        path = f"/r/unregistered-{n}/openai{CHAT}"
-        service.http.post(path, json={"model": "made-up", "messages": []})
-    report = StatusReport.model_validate(service.get("/status"))
-    (lane,) = report.items
-    reason = (
-        "only agents named it and it never answered; "
-        "register a rollout with its upstream or model to have it judged"
-    )
-    assert (lane.word, lane.reason, lane.since) == ("unknown", reason, None)
-    assert lane_line(lane).endswith(f"unknown, provider_error, {reason} (6 of 6 calls failed)")
-    shown = opened(service)
-    assert f"{reason[0].upper()}{reason[1:]}." in shown
-    assert "6 of 6 calls failed." in shown

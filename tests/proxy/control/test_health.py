@@ -30,7 +30,6 @@ from proxy.store.database import Database
 from proxy.store.lane_minutes import LaneRows, OpenRow, OverdueRow
 from proxy.store.tables import CommitBatch
 from proxy.store.tables import lane_minutes as lane_minutes_table
-from proxy.web.format import clock
 from tests.fakes.provider import Answer, Wait
 from tests.opcodes import opcodes
 from tests.proxy.api.test_routes import CHAT, Service
@@ -315,19 +314,6 @@ async def test_an_outage_of_over_an_hour_is_said_whole(
     (found,) = await batch_episodes(at_noon, "b")
     assert (found.word, found.since, found.until) == ("down", began, ended + 240)
     assert found.rollouts == 5
-
-
-def test_the_page_upstreams_says_since_when_an_outage_of_over_an_hour_lasts(
-    service: Service,
-) -> None:
-    now = time.time()
-    calls = [*every_minute(60, 9600, ANSWERED, now), *every_minute(100, 6000, FAILED, now)]
-    write(service, *calls)
-    since = clock(now - 6000)
-    html = page(service, "/ui/upstreams")
-    said = words_of(html)
-    assert f"openai · gpt-5 key-a down {since} , for 1 h 40 min" in said, said[:1500]
-    assert 'title="openai · gpt-5 · key-a (an agent' in html, "whose key it is"
 
 
 async def test_an_operator_is_told_of_each_change(

