@@ -2,7 +2,8 @@
 
 Each subject has two files: its structure, and the sentences in it, so that rewording a sentence
 changes only the second. ``UPDATE_GOLDEN=1 pytest tests/test_golden.py`` rewrites them,
-except ``seed_0_1_0.jsonl``, the first release's verdicts (see ``test_seed_policy.py``).
+except ``printed.txt`` (give it ``tests/truezero/cli/test_printed.py``) and
+``seed_0_1_0.jsonl``, the first release's verdicts (see ``test_seed_policy.py``).
 """
 
 from __future__ import annotations

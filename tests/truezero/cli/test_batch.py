@@ -8,40 +8,6 @@ from tests.truezero.models.test_batches import EMPTY
 from truezero import models
 from truezero.cli.batch import print_batch
 
-
-def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    summary = {
-        **EMPTY, "calls": 8, "tokens_known_calls": 7, "cost_known_calls": 0, "total_tokens": 3,
-        "input_tokens": 1, "output_tokens": 2, "validity": {"suspect": 2, "invalid": 1},
-        "validity_checks": {"starved": 2, "engine_aborted": 1},
-        "validity_across": [{
-            "check": "model_substituted", "level": "suspect", "rollouts": 1, "of": 4,
-            "examples": ["d"], "sentence": "gpt-5 was asked for; [x] answered",
-        }],
-    }  # fmt: skip
-    breaker = models.Breaker(batch="b", threshold=0, lanes=[])
-    print_batch(models.BatchSummary.model_validate(summary), breaker)
-    printed = capsys.readouterr().out
-    assert "2 suspect, 1 invalid (2 starved, 1 engine_aborted)" in printed
-    assert "at least 1 in, 2 out (1 of 8 calls did not say)" in printed
-    assert "unknown (8 of 8 calls without a known price)" in printed
-    assert (
-        "suspect across rollouts: gpt-5 was asked for; [x] answered (model_substituted)\n"
-    ) in printed
-    known = {**summary, "calls": 7, "cost_known_calls": 7, "cost_usd": 0.5, "validity": {}}
-    print_batch(models.BatchSummary.model_validate(known), breaker)
-    printed = capsys.readouterr().out
-    assert "time" not in printed
-    print_batch(
-        models.BatchSummary.model_validate({**known, "lost_s": 0.5, "held_s": 1234.56}), breaker
-    )
-    assert "0.5 s lost to failures, 1,234.6 s waiting at the proxy" in capsys.readouterr().out
-    assert "without" not in printed
-    assert "validity" not in printed
-
-
 LONG = {
     **EMPTY,
     "batch": "last night",

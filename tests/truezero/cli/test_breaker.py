@@ -4,64 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.truezero.cli.test_batches import truezero
 from tests.truezero.driving import call, service
-from truezero import Client, Skipped, models
-from truezero.cli.breaker import lane_lines
-
-LANE: dict[str, Any] = {
-    "lane": "openai/gpt-5/key-3f9a", "phase": "open", "fingerprint": "auth:401", "streak": 12,
-    "threshold": 5, "opened_at": 0.0, "retry_at": None, "canary": None, "probe_at": 60.0,
-    "tripped_by": [f"r{n}" for n in range(12)], "skipped": ["s0"], "skipped_total": 240,
-}  # fmt: skip
-
-
-def lines(**facts: Any) -> list[str]:
-    return lane_lines("my batch", models.BreakerLane.model_validate(LANE | facts))
-
-
-def test_an_open_breaker_says_since_when_by_whom_and_whom_it_skipped() -> None:
-    assert lines() == [
-        "openai/gpt-5/key-3f9a: open, opened at 1970-01-01 00:00:00 UTC",
-        (
-            "  12 rollouts in a row failed with auth:401 (it opens at 5): "
-            "r0, r1, r2, r3, r4, r5, r6, r7, r8, r9 and 2 more"
-        ),
-        "  skipped: s0 and 239 more",
-        "  probe: the next rollout from 1970-01-01 00:01:00 UTC on is admitted",
-        "  fix the cause, then: truezero breaker reset 'my batch'",
-    ]
-
-
-def test_a_breaker_names_tasks() -> None:
-    said = lines(phase="half_open", canary="r2", names={"r2": "fix-2", "s0": "fix-3 (repeat 1)"})
-    assert said[1].endswith(": r0, r1, fix-2, r3, r4, r5, r6, r7, r8, r9 and 2 more")
-    assert said[2:4] == ["  skipped: fix-3 (repeat 1) and 239 more", "  probe: fix-2 is under way"]
-
-
-@pytest.mark.parametrize(
-    ("facts", "probe"),
-    [
-        ({"probe_at": None}, None),
-        ({"phase": "half_open", "probe_at": None}, "  probe: the next rollout is admitted"),
-        ({"phase": "half_open", "canary": "bird"}, "  probe: bird is under way"),
-    ],
-)
-def test_a_breaker_says_who_may_try(facts: dict[str, Any], probe: str | None) -> None:
-    said = [line for line in lines(**facts) if line.startswith("  probe")]
-    assert said == ([] if probe is None else [probe])
-
-
-def test_a_breaker_with_a_streak_alone_skips_nobody() -> None:
-    said = lines(phase="closed", opened_at=None, streak=1, tripped_by=["r0"])
-    assert said == [
-        "openai/gpt-5/key-3f9a: closed",
-        "  1 rollout in a row failed with auth:401 (it opens at 5): r0",
-    ]
+from truezero import Client, Skipped
 
 
 @pytest.mark.slow

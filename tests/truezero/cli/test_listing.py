@@ -15,7 +15,7 @@ from tests.proxy.api.test_list_formats import BARE
 from tests.truezero.driving import call, service
 from truezero import Client, models
 from truezero.cli import app
-from truezero.cli.listing import print_batches, print_rollouts
+from truezero.cli.listing import print_rollouts
 from truezero.sdk.arguments import RolloutFilters
 
 
@@ -53,41 +53,6 @@ def test_a_narrow_terminal_leaves_out_columns_and_breaks_no_name(
     for column, cell in (("batch", facts["batch"]), ("health", facts["health"])):
         assert (f" {cell} " in line) is (column in names)
     assert len(line) <= max(width, len("swe-nightly-2026-11-24-task-123-0  reward"))
-
-
-def test_a_rollout_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    facts = {
-        "id": "r[1]\x1b", "batch": "b", "task": "t", "repeat": 2, "health": "api_error",
-        "fingerprint": "auth:401", "total_tokens": 12_345, "cost_usd": 0.5, "created_at": 86_400,
-    }  # fmt: skip
-    items = [models.RolloutItem.model_validate({**BARE, **each}) for each in (facts, {"reward": 0})]
-    print_rollouts(items, more=True)
-    head, one, other, more = capsys.readouterr().out.splitlines()
-    assert head.split()[:4] == ["rollout", "batch", "task", "health"]
-    assert one.split("  ")[0].startswith("r[1]")
-    assert "\x1b" not in one
-    for said in ("t #2", "api_error", "auth:401", "12,345", "$0.5000", "1970-01-02 00:00:00"):
-        assert said in one
-    assert other.split()[-6:-2] == ["–", "0", "–", "–"]
-    assert "--limit" in more
-
-
-def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 7)
-    facts = {**counts, "batch": "b", "health": {}, "score_effective": 0.5, "score_ci": (0.25, 0.75),
-             "valid": False, "cost_usd": None,
-             "no_score": None, "ones": None,
-             "zeros": {"reported": 5, "not_measured": 2, "by_cause": {"auth": 2}}}  # fmt: skip
-    print_batches([models.BatchItem.model_validate(facts)], more=False)
-    _, line = capsys.readouterr().out.splitlines()
-    for said in ("7 of 7", "2 of 5 zeros", "0.500", "0.250 to 0.750", " no ", " – "):
-        assert said in line
-
-
-def test_nothing_is_said_to_be_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    print_rollouts([], more=False)
-    print_batches([], more=False)
-    assert capsys.readouterr().out.split("\n") == ["no rollouts", "no batches", ""]
 
 
 # --- The same query as REST's, on a real service ---
@@ -129,16 +94,6 @@ def test_a_table_says_where_it_ends(url: str) -> None:
     assert "first" not in done.stdout
     assert "there are more" in done.stdout
     assert "there are more" not in run(url, "list").stdout
-
-
-def test_a_skipped_rollout_has_the_cause_of_its_breaker(capsys: pytest.CaptureFixture[str]) -> None:
-    facts: dict[str, Any] = dict.fromkeys(models.RolloutItem.model_fields)
-    item = models.RolloutItem.model_construct(**{
-        **facts, "id": "r1", "created_at": 1.0, "own_failures": False, "health": "not_judged",
-        "skipped": "skipped: breaker open on auth:401 after 5 rollouts in a row; fix the cause",
-    })  # fmt: skip
-    print_rollouts([item], more=False)
-    assert capsys.readouterr().out.splitlines()[-1].split()[3:5] == ["skipped", "auth:401"]
 
 
 def test_csv_is_the_services_own(url: str) -> None:

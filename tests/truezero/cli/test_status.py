@@ -19,7 +19,7 @@ from tests.truezero.driving import call, service
 from tests.waiting import until
 from truezero import Client, ServiceError, models
 from truezero.cli.run import wait_while_down
-from truezero.cli.status import lane_line, print_status, repeated_status
+from truezero.cli.status import print_status, repeated_status
 
 OVERLOADED = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
 
@@ -78,21 +78,6 @@ def lane(word: str, **facts: str) -> models.LaneStatus:
     return models.LaneStatus.model_validate({**said, "word": word})
 
 
-def test_lanes_that_the_service_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    print_status([lane("down")], left_out=2)
-    assert capsys.readouterr().out.endswith(
-        "the service left out 2 lanes: it lists those that fail first\n"
-    )
-
-
-def test_an_unknown_lane_says_why() -> None:
-    seen = {"calls": 3, "failed": {"provider_error": 3}, "reason": "too few calls to tell"}
-    few = lane("unknown").model_copy(update=seen)
-    assert lane_line(few).endswith(
-        "openai · gpt-5: unknown, provider_error, too few calls to tell (3 of 3 calls failed)"
-    )
-
-
 def test_the_evidence_stays_where_the_terminal_is_narrow(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,11 +93,6 @@ def test_the_evidence_stays_where_the_terminal_is_narrow(
 
 def report(*lanes: models.LaneStatus) -> models.StatusReport:
     return models.StatusReport(word="down", at=0.0, lanes=len(lanes), items=list(lanes))
-
-
-def test_a_lane_that_is_down_says_when_the_next_try_is_due() -> None:
-    down = lane("down", cause="provider_error").model_copy(update={"next_at": 37_327.0})
-    assert "down, provider_error, who waits may try from 10:22:07 on" in lane_line(down)
 
 
 def turns(monkeypatch: pytest.MonkeyPatch, *states: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.truezero.cli.test_check import CLOSED
-from tests.truezero.cli.test_verdict import CALL, FOUND, verdict
+from tests.truezero.cli.test_printed import CALL, CLOSED, FOUND, verdict
 from tests.truezero.models.test_batches import EMPTY
 from truezero import Event, models
 from truezero.cli.batch import print_batch

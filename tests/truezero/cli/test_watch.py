@@ -6,21 +6,7 @@ import pytest
 
 from tests.truezero.models.test_batches import EMPTY
 from truezero import Event, models
-from truezero.cli.watch import event_line, live_batch, waiting_line
-
-
-def test_an_event_names_what_was_found() -> None:
-    data = {"rollout_id": "r", "health": "healthy", "validity": "suspect",
-            "validity_checks": ["starved"]}  # fmt: skip
-    line = event_line(Event(id=1, kind="verdict_given", data=data))
-    assert line == "verdict given · r · healthy · suspect · starved"
-
-
-def test_what_is_watched_says_what_it_waits_for() -> None:
-    busy = models.BatchSummary.model_validate({**EMPTY, "pending": 2})
-    assert waiting_line(busy).startswith("waiting for 2 running rollouts to end;")
-    idle = models.BatchSummary.model_validate({**EMPTY, "pending": 0})
-    assert "waiting for the next one to begin; Ctrl-C" in waiting_line(idle)
+from truezero.cli.watch import live_batch
 
 
 def test_a_live_table_follows_the_events_without_asking_for_each(
