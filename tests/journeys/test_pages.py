@@ -672,15 +672,6 @@ def test_a_time_is_brushed_on_a_chart(shown: Shown, reader: Opener) -> None:
     expect(page).to_have_url(re.compile("since=2026-11-01T00%3A00"))
 
 
-def test_two_ticked_batches_are_compared(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens("/")
-    for batch in ("terminal-bench-sonnet", "gaia-nightly"):
-        page.get_by_role("checkbox", name=f"Compare {batch}").check()
-    page.get_by_role("button", name="Compare two ticked batches").click()
-    expect(page).to_have_url(re.compile("a=gaia-nightly&b=terminal-bench-sonnet"))
-    expect(page.get_by_role("link", name="only in A 60")).to_be_visible()
-
-
 def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url, copies=True).opens(BATCH)
     page.locator(".todo tr", has_text="skipped").get_by_role("link", name="run again").click()
@@ -826,6 +817,7 @@ def test_ticked_batches_stay_ticked_until_they_are_cleared(shown: Shown, reader:
         expect(tick).to_be_checked()
     page.get_by_role("button", name="Compare two ticked batches").click()
     expect(page).to_have_url(re.compile("a=gaia-nightly&b=terminal-bench-sonnet"))
+    expect(page.get_by_role("link", name="only in A 60")).to_be_visible()
     page.go_back()
     for tick in ticks:
         expect(tick).to_be_checked()
@@ -854,15 +846,6 @@ def test_the_first_call_appears_by_itself(browser: Browser, reader: Opener, tmp_
         page.get_by_role("link", name="1 rollout without a batch").click()
         expect(page.locator("table.rollouts tbody")).to_contain_text("healthy")
         page.goto("about:blank")  # the server waits for those who listen
-
-
-def test_a_command_is_copied(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url, copies=True).opens("/ui/rollouts/my-first-rollout")
-    page.get_by_text("Command line").click()
-    page.get_by_role("button", name="Copy the command").click()
-    expect(page.get_by_role("status")).to_have_text("Copied")
-    copied = page.evaluate("navigator.clipboard.readText()")
-    assert copied == "truezero verdict my-first-rollout"
 
 
 def test_a_page_is_walked_by_keyboard(shown: Shown, reader: Opener) -> None:

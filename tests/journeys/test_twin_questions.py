@@ -17,6 +17,7 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Pause, Provider, Request
 from tests.journeys.service import Service
+from tests.journeys.test_reference_calls import is_question, questions
 from tests.waiting import until
 
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
@@ -39,16 +40,8 @@ def model() -> str:
     return f"twin-{next(_numbers)}"
 
 
-def is_question(request: Request) -> bool:
-    return b"Reply with the word ready." in request.body
-
-
 def is_no_question(request: Request) -> bool:
     return not is_question(request)
-
-
-def questions(provider: Provider) -> list[Request]:
-    return [request for request in provider.requests if is_question(request)]
 
 
 def failing(strikes: Callable[[Request], bool], failure: Answer = DOWN) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,26 @@ from tests.fakes.relaying import Book, make_context
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
 
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with closing(Database(str(tmp_path / "t.db"))) as database:
+        database.prepare()
+        yield database
+
+
+@asynccontextmanager
+async def asking(provider: str, database: Database, **how: Any) -> AsyncIterator[ReferenceAsker]:
+    async with Http1Transport() as transport:
+        keys = {"openai": "sk-operator"}
+        context = make_context(provider, Book(), transport=transport, real_keys=keys)
+        asker = ReferenceAsker(
+            context, database.references, database.rollouts, worker="w",
+            ways=Ways(database.references), **{"agents": "untrusted", **how},
+        )  # fmt: skip
+        yield asker
+        await asker.aclose()
+
+
 @pytest.mark.parametrize(
     ("text", "needs"),
     [
@@ -44,10 +65,8 @@ def test_what_needs_a_reference_by_the_call_alone(text: str, needs: bool) -> Non
 
 @pytest.mark.slow
 def test_a_busy_database_delays_a_series_and_loses_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
     (failure,) = calls("503")
     refused: list[str] = []
 
@@ -65,55 +84,33 @@ def test_a_busy_database_delays_a_series_and_loses_none(
         monkeypatch.setattr(database.references, name, busy)
 
     async def ask(provider: str) -> None:
-        async with Http1Transport() as transport:
-            context = make_context(
-                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
-            )
-            asker = ReferenceAsker(
-                context, database.references, database.rollouts, worker="w", agents="untrusted",
-                ways=Ways(database.references),
-            )  # fmt: skip
+        async with asking(provider, database) as asker:
             await asker.ask([failure], 60)
-            await asker.aclose()
 
     with Provider(DOWN) as provider:
         asyncio.run(ask(provider.url))
     assert sorted(refused) == ["begin", "end", "of_rollout", "recent", "share"]
     series = database.references.of_rollout(failure.rollout_id)[failure.id]
     assert (series["not_run"], json.loads(series["calls"])[0]["answered"]) == (None, False)
-    database.close()
 
 
-def test_a_failure_is_asked_about_once_however_often_it_is_told(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
+def test_a_failure_is_asked_about_once_however_often_it_is_told(database: Database) -> None:
     (failure,) = calls("503")
 
     async def ask(provider: str, told: Exchange) -> None:
-        async with Http1Transport() as transport:
-            context = make_context(
-                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
-            )
-            asker = ReferenceAsker(
-                context, database.references, database.rollouts, worker="w", agents="untrusted",
-                ways=Ways(database.references),
-            )  # fmt: skip
+        async with asking(provider, database) as asker:
             for _ in range(5):
                 asker.failed(told)
             await asker.ask([told], 60)
-            await asker.aclose()
 
     with Provider(DOWN) as provider:
         asyncio.run(ask(provider.url, failure))
         assert len(provider.requests) == 1
-    database.close()
 
 
 def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
     first, second = calls("503*2")
     looked, may_begin = threading.Event(), threading.Event()
     recent = database.references.recent
@@ -127,15 +124,8 @@ def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_a
     put: list[str] = []
 
     async def ask(provider: str) -> None:
-        async with Http1Transport() as transport:
-            context = make_context(
-                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
-            )
-            asker = ReferenceAsker(
-                context, database.references, database.rollouts, worker="w", agents="untrusted",
-                ways=Ways(database.references),
-                cost=lambda _upstream, model, _tokens: put.append(model),
-            )  # fmt: skip
+        put_in = {"cost": lambda _upstream, model, _tokens: put.append(model)}
+        async with asking(provider, database, **put_in) as asker:
 
             async def waits_for(failure: Exchange, number: int) -> asyncio.Task[None]:
                 waiting = asyncio.create_task(asker.ask([failure], 20))
@@ -153,29 +143,17 @@ def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_a
             waiting.append(await waits_for(second, 3))
             may_begin.set()
             await asyncio.gather(*waiting)
-            await asker.aclose()
 
     with Provider(DOWN) as provider:
         asyncio.run(ask(provider.url))
     asked = database.references.of_rollout(first.rollout_id)
     assert sorted(asked) == sorted([first.id, second.id])
-    database.close()
 
 
 @pytest.mark.slow
-def test_series_that_are_asked_for_have_the_bounds_of_all_others(tmp_path: Path) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
-
+def test_series_that_are_asked_for_have_the_bounds_of_all_others(database: Database) -> None:
     async def ask(provider: str) -> list[str]:
-        async with Http1Transport() as transport:
-            context = make_context(
-                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
-            )
-            asker = ReferenceAsker(
-                context, database.references, database.rollouts, worker="w", agents="trusted",
-                ways=Ways(database.references),
-            )  # fmt: skip
+        async with asking(provider, database, agents="trusted") as asker:
             series = [await asker.ask_now("openai", "gpt-5") for _ in range(12)]
             with pytest.raises(Refusal, match="at most 12 series a minute"):
                 await asker.ask_now("openai", "gpt-5")
@@ -189,4 +167,3 @@ def test_series_that_are_asked_for_have_the_bounds_of_all_others(tmp_path: Path)
     assert [None if row is None else row["not_run"] for row in found] == [
         *[None] * 12, NotRun.FAILED_TO_RUN, NotRun.FAILED_TO_RUN,
     ]  # fmt: skip
-    database.close()
