@@ -153,7 +153,8 @@ class Scenario:
                 self._wrong("/rollouts/r/outcome", wrong)
             for name in ("x" * 201, "a\tb", "a\0b"):
                 self._wrong(f"/rollouts/{quote(name)}/outcome", PASSED)
-            for rollouts in ({}, [{}] * 10_001):
+            lists: tuple[Any, ...] = ({}, [{}] * 10_001)
+            for rollouts in lists:
                 self._wrong("/rollouts/bulk", {"rollouts": rollouts})
             for query in WRONG_LISTS:
                 self.player.get(f"/rollouts?{query}")

@@ -47,6 +47,7 @@ def test_other_rollouts_have_the_badge_of_their_health() -> None:
     found = [badges.of_rollout({"health": each.value, "subcategory": None}) for each in others]
     assert len({badge.name for badge in found}) == len(others)
     assert badges.of_rollout({"health": None, "subcategory": None}) == badges.UNJUDGED
+    assert badges.of_rollout({"health": "healthy", "own_failures": True}) == badges.OWN
 
 
 @pytest.mark.parametrize("health", ["not_judged", None])
@@ -86,6 +87,7 @@ def test_whether_the_model_was_reached_is_said_only_where_it_is_known() -> None:
         ({}, HEALTHY, "yes"),
         ({"scoreable": "no"}, HEALTHY, "yes"),
         ({"scoreable": "unknown"}, badges.UNDECIDED, "not known"),
+        ({"rule": OWN_FAILURES}, badges.OWN, "no: the agent's own failures"),
         ({"attributed_to": "agent"}, HEALTHY, "not judged: the agent failed its own calls"),
         ({"health": "api_error", "subcategory": "auth"}, CAUSES["auth"], "auth"),
         ({"health": "undecided", "scoreable": "unknown"}, badges.UNDECIDED, "undecided"),

@@ -125,6 +125,15 @@ def test_the_first_call_is_found_though_it_names_no_batch(service: Service) -> N
     assert "my-first-rollout" in page(service, "/ui/rollouts", batch="-")
 
 
+def test_a_batch_shows_causes(service: Service) -> None:
+    for name in ("dead", "dead-2"):
+        play(service, name, DEAD)
+    play(service, "slow", LIMITED, upstream=None, model=None)
+    html = page(service, "/ui/batches/b")
+    assert "auth:401" in words(html)
+    assert "2 auth, 1 rate limit" in html
+
+
 def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)

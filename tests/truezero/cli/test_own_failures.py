@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.proxy.api.test_routes import Service, serving
+from tests.proxy.web.test_pages import words
 from tests.truezero.cli.test_batches import environment
 
 SENTENCE = "no model answered: the agent's own failures; the zero counts"
@@ -77,3 +79,18 @@ def test_commands_print_the_class(service: Service) -> None:
     assert {each["id"] for each in told} == set(OWN)
     rows = list(csv.DictReader(io.StringIO(truezero(service, "list", "--csv"))))
     assert len(rows) == 4
+
+
+def test_pages_do_not_say_that_a_model_was_reached(service: Service) -> None:
+    for name in OWN:
+        page = html.unescape(service.http.get(f"/ui/rollouts/{name}").text)
+        assert SENTENCE.partition(": ")[2] in page
+        assert "The model was reached" not in page
+    batch = service.http.get("/ui/batches/b").text
+    said = html.unescape(words(batch))
+    assert "All 3 zeros count." in said
+    assert "4 of 4 planned repeats count ( 100% ): 2 measured, 2 are agents' own failures" in said
+    assert 'href="?tab=rollouts&amp;rule=own_failures"' in batch
+    listed = service.http.get("/ui/rollouts", params={"rule": "own_failures"}).text
+    assert listed.count("agent&#39;s own failure") >= len(OWN)
+    assert "/rollouts/won" not in listed
