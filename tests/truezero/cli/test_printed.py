@@ -156,6 +156,9 @@ def lane(word: str, **facts: Any) -> models.LaneStatus:
     return models.LaneStatus.model_validate({**named, **facts, "word": word})
 
 
+TIMES = {"since": 86_400.0, "answered_at": 86_461.0, "calls": 14, "failed": {"auth": 6}}
+
+
 def changed(word: str, **facts: Any) -> Callable[[], None]:
     return said(lambda: lane_line(lane(word, **facts)).partition("  ")[2])  # without the time
 
@@ -260,7 +263,9 @@ CASES: dict[str, Callable[[], None]] = {
         "unknown", calls=3, failed={"provider_error": 3}, reason="too few calls to tell"
     ),
     "status: next try": changed("down", cause="provider_error", next_at=37_327.0),
-    "status: left out": lambda: print_status([lane("down")], left_out=2),
+    "status: left out": lambda: print_status(
+        [lane("down"), lane("degraded", **TIMES), lane("healthy", **TIMES)], left_out=2
+    ),
     "run: stopped": said(lambda: report_lines(STOPPED)),
     "run: no call": said(lambda: report_lines(BEYOND)),
     "run: skipped": ended(skipped="skipped: open"),
