@@ -1,7 +1,7 @@
 """Whose error it is: an answer that a gateway cannot read, and a time that ran out, are a server's.
 
-Each kind in several forms, statuses and languages, behind a gateway's words, in a stream and after
-output; and what a request's own fields are called, which must stay the request's.
+The sentences are rows of ``tests/answers/worded.jsonl``; here they stand behind a gateway's words,
+in a stream and after output; and what a request's own fields are called must stay the request's.
 """
 
 from __future__ import annotations
@@ -16,50 +16,16 @@ import pytest
 from classifier import judge
 from classifier.records import Cause, Exchange
 from classifier.verdicts import Health, Subcategory
+from tests.answers.table import WORDED, Answer
 from tests.builders import rollout
 from tests.proxy.wire.observing import observed
 from tests.tables import each
 
-# Of an answer that could not be read: by parsers, by fields of answers, in words.
-UNREAD = (
-    "invalid character '<' looking for beginning of value",
-    "unexpected end of JSON input",
-    "json: cannot unmarshal string into Go struct field Chunk.choices.delta of type int",
-    "error decoding response body: missing field `finish_reason` at line 1 column 40",
-    "Expecting value: line 1 column 1 (char 0)",
-    "Unexpected token '<', \"<html>\"... is not valid JSON",
-    "Unrecognized token 'Bad': was expecting (JSON String, Number, Array, Object or 'null')",
-    "1 validation error for ModelResponse\nchoices\n  Field required",
-    "KeyError: 'choices'",
-    "Could not parse the reply of the model server",
-    "Provider returned a malformed body",
-    "stream chunk has an invalid 'delta' field",
-    "上游响应解析失败",
-    "アップストリームの応答が不正な形式です",
-    "공급자의 응답을 해석할 수 없습니다",
-    "Die Antwort des Anbieters ist ungültig",
-    "La réponse du serveur n'est pas valide",
-    "La respuesta del servidor no es válida",
-    "A resposta do servidor é inválida",
-    "Некорректный ответ сервера",
-)
-# Of a time that ran out, while or before a model worked.
-LATE = (
-    "context deadline exceeded",
-    'Get "https://model.example/v1": context deadline exceeded (Client.Timeout exceeded)',
-    "rpc error: code = DeadlineExceeded desc = context deadline exceeded",
-    "The prompt waited in the queue longer than 30 s",
-    "Read timed out.",
-    "The completion took too long to finish and exceeded its time limit",
-    "read tcp 10.0.0.1:3->10.0.0.2:80: i/o timeout",
-    "上下文截止时间已超过",
-    "モデルの応答がタイムアウトしました",
-    "모델 응답 시간이 초과되었습니다",
-    "Das Zeitlimit der Anfrage wurde überschritten",
-    "Le délai d'attente du modèle est dépassé",
-    "Se superó el tiempo de espera del contexto",
-    "O tempo limite da solicitação foi excedido",
-    "Превышено время ожидания модели",
+FORMS = "in any form"
+# Sentences of answers that could not be read and of times that ran out; a rejection or a server's.
+UNREAD, LATE = (
+    [row for row in WORDED if row.fact == FORMS and row.source == source and row.status == 400]
+    for source in ("an answer that a gateway or an engine could not read", "a time that ran out")
 )
 # Of the request's own, by fields that it has and parameters that it may have.
 OWN = (
@@ -94,21 +60,22 @@ def cause(exchange: Exchange) -> Cause:
     return exchange.cause
 
 
-@each("message", UNREAD)
-def test_an_answer_that_could_not_be_read_explains_no_rejection(message: str) -> None:
-    for exchange in answers(message, (400, 404, 422, 500, 502, 504)):
-        told, status = cause(exchange), exchange.status or 0
-        assert told.subcategory is Subcategory.PROVIDER_ERROR or (
-            status < 500
-            and told.subcategory is Subcategory.REJECTED_REQUEST
-            and told.reason in ((None, "wrong_endpoint") if status == 404 else (None,))
-        ), (status, told)
+@pytest.mark.parametrize("step", [6, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_gateways_words_another_status_and_a_stream_change_nothing(step: int) -> None:
+    @each("row", [*UNREAD, *LATE][::step], ids=lambda row: row.message)
+    def framed(row: Answer) -> None:
+        rejects = row in UNREAD  # may be a rejection that nothing explains
+        statuses = (400, 404, 422 if rejects else 408, 500, 502, 504)
+        for exchange in answers(row.message, statuses):
+            told, status = cause(exchange), exchange.status or 0
+            assert told.subcategory is Subcategory.PROVIDER_ERROR or (
+                rejects
+                and status < 500
+                and told.subcategory is Subcategory.REJECTED_REQUEST
+                and told.reason in ((None, "wrong_endpoint") if status == 404 else (None,))
+            ), (status, told)
 
-
-@each("message", LATE)
-def test_a_time_that_ran_out_is_the_servers(message: str) -> None:
-    for exchange in answers(message, (400, 404, 408, 500, 502, 504)):
-        assert cause(exchange).subcategory is Subcategory.PROVIDER_ERROR, exchange
+    framed()
 
 
 @each("message", OWN)
@@ -157,10 +124,9 @@ def test_after_output_only_length_and_filters_reject(said: str, gives: Subcatego
     assert cause(observed(TEXT + event, type_=SSE, request=REQUEST)).subcategory is gives
 
 
-@each("message, status", product(UNREAD + LATE, (400, 500)))
-def test_no_place_in_a_rollout_makes_a_false_zero_of_it(message: str, status: int) -> None:
-    body = json.dumps({"error": {"message": message}}).encode()
-    told = cause(observed(body, status=status, request=REQUEST))
+@pytest.mark.parametrize("row", [UNREAD[0], LATE[0]], ids=lambda row: row.message)
+def test_no_place_in_a_rollout_makes_a_false_zero_of_it(row: Answer) -> None:
+    told, status = cause(row.observed()), row.status
 
     def judged(calls: str) -> tuple[bool, str]:
         record = rollout(calls)
