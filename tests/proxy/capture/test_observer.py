@@ -458,7 +458,7 @@ json_values = st.recursive(
     | st.dictionaries(
         st.sampled_from(KEYS),
         inner, max_size=4),
-    max_leaves=20,
+    max_leaves=8,
 )  # fmt: skip
 
 

@@ -197,6 +197,6 @@ def test_no_bad_error_makes_it_raise_or_is_left_unread(name: str) -> None:
 def test_reading_an_error_takes_no_more_work_where_its_body_doubles(
     grown: Callable[[int], bytes],
 ) -> None:
-    small, large = grown(3_000), grown(6_000)
+    small, large = grown(900), grown(1_800)
     once = opcodes(lambda: observed(small, status=500))
     assert opcodes(lambda: observed(large, status=500)) <= once * 1.01
