@@ -153,9 +153,6 @@ def test_a_redirect_is_no_answer() -> None:
     assert "ended_on_unread_answers" in said
 
 
-# ── the main lane ────────────────────────────────────────────────────────────
-
-
 # ── doomed ───────────────────────────────────────────────────────────────────
 
 
@@ -200,12 +197,6 @@ def test_how_many_failures_doom_is_policy() -> None:
     assert judge(three, policy=Policy(doomed_after=3)).doomed is True
     assert judge(three, policy=Policy(doomed_after=4)).doomed is False
     assert judge(three, policy=Policy(doomed_after=0)).doomed is False
-
-
-# ── lost time ────────────────────────────────────────────────────────────────
-
-
-# ── warnings ─────────────────────────────────────────────────────────────────
 
 
 # ── scoreable, provisional ───────────────────────────────────────────────────

@@ -27,15 +27,6 @@ UNREAD, LATE = (
     [row for row in WORDED if row.fact == FORMS and row.source == source and row.status == 400]
     for source in ("an answer that a gateway or an engine could not read", "a time that ran out")
 )
-# Of the request's own, by fields that it has and parameters that it may have.
-OWN = (
-    "Invalid value for 'temperature': must be at most 2",
-    "messages.1.content: Input should be a valid string",
-    "json: cannot unmarshal number into Go struct field Request.messages of type []Message",
-    "max_output_tokens must be at least 16",
-    "own_option: unknown field",
-    "Invalid schema for tool 'bash': missing type",
-)
 REQUEST = json.dumps(
     {"model": "m", "messages": [{"role": "user", "content": "2+2"}], "own_option": 1}
 ).encode()
@@ -76,52 +67,6 @@ def test_a_gateways_words_another_status_and_a_stream_change_nothing(step: int) 
             ), (status, told)
 
     framed()
-
-
-@each("message", OWN)
-def test_a_field_of_the_request_explains_its_rejection(message: str) -> None:
-    for said in (message, f"Upstream request failed: {message}"):
-        body = json.dumps({"error": {"message": said}}).encode()
-        told = cause(observed(body, status=400, request=REQUEST))
-        assert (told.subcategory, told.reason) == (Subcategory.REJECTED_REQUEST, "malformed"), told
-
-
-@each("message", OWN)
-def test_beside_a_servers_status_or_name_it_explains_nothing(message: str) -> None:
-    named = json.dumps({"error": {"message": message, "type": "server_error"}}).encode()
-    plain = json.dumps({"error": {"message": message}}).encode()
-    for exchange in (
-        observed(named, status=400, request=REQUEST),
-        observed(plain, status=500, request=REQUEST),
-    ):
-        assert cause(exchange).reason != "malformed"
-
-
-def test_a_key_that_the_request_has_not_explains_nothing() -> None:
-    body = b'{"error": {"message": "other_option: unknown field"}}'
-    assert cause(observed(body, status=400, request=REQUEST)).reason is None
-    assert cause(observed(body, status=400)).reason == "malformed"  # nobody read the request
-
-
-@each("subject", ("Your account", "This API key", "The project's balance"))
-def test_a_sentence_about_the_account_explains_no_rejection(subject: str) -> None:
-    body = json.dumps({"error": {"message": f"{subject} sets another 'temperature'"}}).encode()
-    assert cause(observed(body, status=400, request=REQUEST)).reason is None
-
-
-@pytest.mark.parametrize(
-    "said, gives",
-    [
-        ("temperature is invalid", Subcategory.PROVIDER_ERROR),
-        ("invalid request", Subcategory.PROVIDER_ERROR),
-        ("the context window is exceeded", Subcategory.REJECTED_REQUEST),
-        ("the answer was blocked by the content filter", Subcategory.REJECTED_REQUEST),
-        ("your balance is exhausted", Subcategory.QUOTA),
-    ],
-)
-def test_after_output_only_length_and_filters_reject(said: str, gives: Subcategory) -> None:
-    event = b"data: " + json.dumps({"error": {"message": said}}).encode() + b"\n\n"
-    assert cause(observed(TEXT + event, type_=SSE, request=REQUEST)).subcategory is gives
 
 
 @pytest.mark.parametrize("row", [UNREAD[0], LATE[0]], ids=lambda row: row.message)

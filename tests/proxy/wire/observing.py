@@ -41,6 +41,7 @@ def head(type_: str | None, headers: Mapping[str, str] | None = None) -> list[tu
 def observing(
     path: str = "/v1/chat/completions",
     *,
+    method: str = "POST",
     status: int = 200,
     type_: str | None = "application/json",
     headers: Mapping[str, str] | None = None,
@@ -50,7 +51,7 @@ def observing(
 ) -> CallObserver:
     """Return an observer that has the request and, at 100.5 s, the response head."""
     observer = CallObserver(
-        call(path, upstream=upstream), salt=SALT, limits=limits or ObserverLimits()
+        call(path, method=method, upstream=upstream), salt=SALT, limits=limits or ObserverLimits()
     )
     if request:
         observer.on_request_body(request)
@@ -62,6 +63,7 @@ def observed(
     body: bytes | Iterable[bytes],
     path: str = "/v1/chat/completions",
     *,
+    method: str = "POST",
     ending: Ending = Ending.COMPLETE,
     status: int = 200,
     type_: str | None = "application/json",
@@ -71,7 +73,13 @@ def observed(
 ) -> Exchange:
     """Return the exchange of one response: its pieces came at 101.0 s, its end at 102.0 s."""
     observer = observing(
-        path, status=status, type_=type_, headers=headers, request=request, upstream=upstream
+        path,
+        method=method,
+        status=status,
+        type_=type_,
+        headers=headers,
+        request=request,
+        upstream=upstream,
     )
     for piece in [body] if isinstance(body, bytes) else body:
         observer.on_response_body(piece, 101.0)

@@ -57,14 +57,6 @@ def test_a_status_in_the_trailers_of_grpc_web_is_the_failure(
         assert (exchange.cause.subcategory, exchange.cause.transient) == FAILED[said]
 
 
-@pytest.mark.parametrize("said", FAILED)
-@pytest.mark.parametrize("type_", ["application/grpc", WEB, "application/json"])
-def test_a_status_in_the_head_is_too(said: tuple[int, str], type_: str) -> None:
-    exchange = web(b"", type_, grpc_status=str(said[0]), grpc_message=said[1])
-    assert exchange.cause is not None
-    assert (exchange.cause.subcategory, exchange.cause.transient) == FAILED[said]
-
-
 @pytest.mark.parametrize("type_", [WEB, TEXT, "application/grpc-web"])
 def test_a_stream_that_ends_well_is_no_failure_and_its_bytes_are_unseen(type_: str) -> None:
     body = envelope(MESSAGE) * 3 + trailers(0)

@@ -16,7 +16,7 @@ from proxy.capture.request import Conversations
 from proxy.wire.generic import WINDOW
 from tests import tables
 from tests.proxy.wire.observing import SALT, call, head, observed
-from tests.proxy.wire.samples import EVENTS, JSON, NDJSON, SSE, dump, event, lines, sse
+from tests.proxy.wire.samples import EVENTS, JSON, SSE, dump, event, sse
 from tests.tables import each
 
 
@@ -138,25 +138,6 @@ def test_a_request_s_shape_and_other_methods_make_no_model_call() -> None:
     assert (failed.kind, failed.answer_state) == (Kind.OTHER, None)
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [("/v1/embeddings", Kind.EMBEDDING), ("/v1/files", Kind.ACTIVITY), ("/rerank", Kind.OTHER),
-     ("/v1/messages/count_tokens", Kind.PROBE), ("/tokenize", Kind.PROBE)],
-)  # fmt: skip
-def test_a_route_that_is_known_to_be_something_else_keeps_its_kind(path: str, kind: Kind) -> None:
-    exchange = observed(dump(openai()), path)
-    assert (exchange.kind, bool(exchange.inferred)) == (kind, False)
-
-
-def test_the_request_s_model_is_on_record_wherever_it_was_sent() -> None:
-    asked = dump({"model": "m-9", "inputs": "Is it?"})
-    assert observed(dump({"ok": 1}), "/collect", request=asked, status=500).model == "m-9"
-    named = observed(dump(openai()), "/serving-endpoints/dbrx/invocations")
-    assert named.model == "dbrx"
-    for key in ("model_id", "modelId", "model_name"):
-        assert observed(dump({"ok": 1}), "/ml", request=dump({key: "granite"})).model == "granite"
-
-
 # --- long answers ------------------------------------------------------------------------------
 
 _LONG = "It is true. " * 20_000  # 240 kB
@@ -235,58 +216,7 @@ def test_a_document_nested_without_end_is_read_as_far_as_it_goes() -> None:
     assert (exchange.kind, exchange.answer_state) == (Kind.OTHER, AnswerState.UNSEEN)
 
 
-@pytest.mark.parametrize(
-    ("path", "told"),
-    [
-        ("/client/v4/accounts/a/ai/run/@cf/baai/bge", {"result": {"shape": [1, 2], "data":
-         [[0.1, 0.2]]}, "success": True, "errors": [], "messages": []}),
-        ("/model/amazon.titan-embed/invoke", {"embedding": [0.1, 0.2], "inputTextTokenCount": 4}),
-        ("/v1/models/o/embedder/predictions", {"status": "succeeded", "output": {"embedding":
-         [0.1, 0.2]}}),
-    ],
-)  # fmt: skip
-def test_a_model_call_that_gives_vectors_is_an_embedding(path: str, told: object) -> None:
-    exchange = observed(dump(told), path)
-    assert (exchange.kind, exchange.answer_state) == (Kind.EMBEDDING, None)
-
-
 # --- short answers, which the question explains ------------------------------------------------
-
-_CHAT = {"messages": [{"role": "user", "content": "Is it?"}]}
-_PROMPT = {"inputs": "Is it?", "parameters": {"max_new_tokens": 9}}
-_SAID = "It is true."
-EXPLAINED: dict[str, tuple[object, object]] = {
-    "output": (_PROMPT, {"output": _SAID}),
-    "one word": (_PROMPT, {"output": "Yes"}),
-    "output text": (_CHAT, {"status": "ok", "output": {"text": _SAID}}),
-    "candidates": ({"prompt": "Is it?"}, {"candidates": [{"output": _SAID}]}),
-    "wrapped messages": (_CHAT, {"code": 0, "msg": "", "data": {"messages": [
-        {"role": "assistant", "content": _SAID}]}}),
-    "text beside the question": ({"question": "Is it?"}, {
-        "text": _SAID, "question": "Is it?", "chatId": "c", "chatMessageId": "m"}),
-    "response": (_CHAT, {"response": _SAID}),
-    "list": (_PROMPT, {"outputs": [_SAID]}),
-    "content": (_CHAT, {"content": _SAID}),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", EXPLAINED)
-def test_a_text_that_answers_a_question_is_output(name: str) -> None:
-    asked, told = EXPLAINED[name]
-    exchange = observed(dump(told), "/own/service", request=dump(asked))
-    assert (exchange.kind, exchange.inferred) == (Kind.INFERENCE, True)
-    assert (exchange.answer_state, exchange.content_seen) == (AnswerState.READ, True)
-    unasked = observed(dump(told), "/own/service", request=dump({"event": "x", "prompt": "Is it?"}))
-    assert unasked.kind is Kind.OTHER
-
-
-def test_lines_and_events_that_answer_a_question_are_output() -> None:
-    asked = dump(_PROMPT | {"stream": True})
-    told = [{"response": "It", "done": False}, {"response": " is", "done": True}]
-    assert observed(lines(*told), "/own", type_=NDJSON).kind is Kind.INFERENCE
-    pieces = [{"text": "It"}, {"text": " is"}]
-    assert observed(sse(*pieces), "/own", type_=SSE, request=asked).kind is Kind.INFERENCE
-    assert observed(sse(*pieces), "/own", type_=SSE).kind is Kind.OTHER
 
 
 @each("name", LOOK_ALIKES)
@@ -306,17 +236,6 @@ def test_a_question_makes_no_answer_of_what_is_none(name: str) -> None:
     }
     request = dump(asked.get(name, {"inputs": "Is it?", "messages": [{"role": "user"}]}))
     assert observed(dump(told), path, request=request).kind is Kind.OTHER
-
-
-@pytest.mark.parametrize(
-    "told",
-    [{"response": "ok"}, {"output": "success"}, {"text": "Success", "code": 0}, {"output": None},
-     {"content": ""}, {"response": "Accepted."}, {"result": "3 events accepted"},
-     {"message": "It was stored"}, {"completion": 0.5}, {"output": "It", "exit_code": 0},
-     {"text": "It", "score": 0.3}],
-)  # fmt: skip
-def test_a_status_is_no_answer_to_a_question(told: object) -> None:
-    assert observed(dump(told), "/own", request=dump(_CHAT)).kind is Kind.OTHER
 
 
 # --- what is fetched later ---------------------------------------------------------------------

@@ -26,8 +26,6 @@ from proxy.wire.provider_error import (
     text_of,
     with_stated_status,
 )
-from tests.proxy.wire.observing import observed
-from tests.proxy.wire.samples import dump
 from tests.tables import each, lines
 
 NOW = 1_780_000_000.0  # 2026-05-28T20:26:40Z
@@ -386,49 +384,3 @@ def test_no_header_makes_it_raise_or_wait_less_than_nothing(
     wait = retry_after(headers, now=now)
     assert wait is None or wait >= 0
     stated_type(headers)
-
-
-# --- a harness's own refusals: harbor 0.26.0 (harbor/server/relay.py), and turn budgets ----------
-
-
-def _coded(code: str, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
-
-
-HARNESS: tuple[tuple[int, object, str | None], ...] = (
-    (429, _coded("overloaded", "Too many pending inference requests."), "harness_refusal"),
-    (429, _coded("overloaded", "Request buffering limit exceeded."), "harness_refusal"),
-    (429, _coded("overloaded", "Training-side send queue is full."), "harness_refusal"),
-    (503, _coded("disconnected", "The training-side connection closed."), "harness_refusal"),
-    (503, _coded("unavailable", "No training-side connection is available."), "harness_refusal"),
-    (410, _coded("rollout_closed", "The rollout is no longer accepting."), "harness_refusal"),
-    (401, _coded("unauthorized", "Invalid or expired rollout token."), "harness_refusal"),
-    (504, _coded("request_timeout", "Inference forwarding timed out."), "harness_refusal"),
-    (502, _coded("buffer_limit", "Response buffering limit exceeded."), "harness_refusal"),
-    (503, _coded("connection_wait", "nobody came"), "harness_refusal"),
-    (429, _coded("session_budget_exhausted", "50 of 50 turns"), "harness_budget"),
-    (429, {"error": {"type": "session_budget_exhausted", "message": "x"}}, "harness_budget"),
-    (429, {"error": "session_budget_exhausted", "message": "x"}, "harness_budget"),
-    (429, {"detail": {"error": "session_budget_exhausted", "max_turns": 50}}, "harness_budget"),
-    (429, {"detail": "session_budget_exhausted"}, "harness_budget"),
-    (429, {"type": "error", "error": {"type": "rate_limit_error",
-           "message": "the turn budget of 50 is exhausted"}}, "harness_budget"),
-    # The same names and statuses of others, which are no harness's.
-    (429, _coded("overloaded", "The model is overloaded, please try again"), "overloaded"),
-    (503, _coded("unavailable", "The service is unavailable"), None),
-    (401, _coded("unauthorized", "Invalid token"), None),
-    (429, _coded("budget_exceeded", "Budget has been exceeded! Max budget: 1"), "spend_limit"),
-    (504, _coded("request_timeout", "The request timed out"), "timeout"),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(("status", "body", "reason"), HARNESS)
-def test_a_harness_refusal_is_told_from_a_providers(
-    status: int, body: object, reason: str | None
-) -> None:
-    for path in ("/v1/chat/completions", "/v1/messages", "/v1/responses"):
-        cause = observed(dump(body), path, status=status).cause
-        assert cause is not None
-        assert cause.reason == reason
-        refused = reason in ("harness_budget", "harness_refusal")
-        assert (cause.subcategory == "rejected_request") is refused

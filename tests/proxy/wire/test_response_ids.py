@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import pytest
@@ -80,18 +79,6 @@ def test_an_answer_that_broke_off_has_the_id_that_it_began_with() -> None:
     exchange = observed(began, type_=SSE, ending=Ending.CUT_UPSTREAM)
     assert exchange.cause is not None
     assert exchange.response_digest == response_digest(ID, SALT)
-
-
-@pytest.mark.parametrize("stated", [None, "", 7, ["x"], {"a": 1}])
-def test_what_is_no_id_has_no_digest(stated: object) -> None:
-    for path in ("/v1/chat/completions", "/v1/messages", "/generate"):
-        body = {**WHOLE[path], "id": stated, "meta_info": {"id": stated}}
-        assert observed(dump(body), path).response_digest is None
-
-
-def test_an_id_that_no_encoding_takes_has_one() -> None:
-    body = json.dumps({**WHOLE["/v1/chat/completions"], "id": "\ud800"}).encode()
-    assert observed(body).response_digest is not None
 
 
 def test_a_digest_that_rest_makes_is_that_of_nothing_else_on_record() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from classifier.records import AnswerState, Ending, Exchange
+from classifier.records import AnswerState, Exchange
 from classifier.verdicts import Subcategory
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import dump
@@ -204,73 +203,3 @@ def test_its_own_answer_is_read_whole_and_streamed_whatever_was_asked_for(
 ) -> None:
     exchange = _asked(path, body, type_)
     assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
-
-
-def test_its_tokens_are_counted_and_the_api_is_the_one_that_was_asked() -> None:
-    exchange = _asked("/v1/messages", dump(_CHAT), "application/json")
-    assert (exchange.usage.input_total, exchange.usage.output_total) == (11, 3)
-    assert (exchange.api, exchange.answered_model) == ("anthropic.messages", "m")
-
-
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        pytest.param("/v1/chat/completions", {**_CHAT, "output": [], "stop_reason": "end_turn",
-                                              "type": "message", "role": "assistant"},
-                     id="fields of two other APIs beside its own"),
-        pytest.param("/v1/messages", {**_MESSAGE, "choices": _CHAT["choices"], "object": "x"},
-                     id="a message with choices"),
-        pytest.param("/v1/responses", {**_RESPONSE, "choices": _CHAT["choices"]},
-                     id="a response with choices"),
-        pytest.param("/v1/chat/completions", _choice("chat.completion", text="It is.",
-                                                     message=_SAYS, finish_reason="stop"),
-                     id="a text beside the message"),
-        pytest.param("/v1/completions", _CHAT, id="a chat at a path of completions"),
-        pytest.param("/v1/fim/completions", _CHAT, id="Mistral's completions"),
-        pytest.param("/v1/chat", _CHAT, id="a path that several APIs share"),
-        pytest.param("/model/anthropic.claude-x/invoke", _MESSAGE, id="Bedrock, any model's own"),
-        pytest.param("/model/m/invoke", _RESPONSE, id="Bedrock, another"),
-        pytest.param("/anything", _CHAT, id="a path of no API"),
-        pytest.param("/complete", _CHAT, id="a completion of any service's"),
-        pytest.param("/v1/chat/completions", {"data": _CHAT}, id="a chat in an envelope"),
-        pytest.param("/predictions", _CHAT, id="a path of any format"),
-    ],
-)  # fmt: skip
-def test_what_its_clients_read_is_no_wrong_shape(path: str, body: dict[str, Any]) -> None:
-    exchange = _asked(path, dump(body), "application/json")
-    assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
-
-
-def test_a_stream_that_began_in_its_own_shape_keeps_it() -> None:
-    last = _choice("text_completion", text="", finish_reason="stop")
-    exchange = _asked("/v1/chat/completions", _events(_CHUNKS[0], last), SSE)
-    assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
-
-
-def test_embeddings_have_no_other_apis_shape() -> None:
-    exchange = _asked("/v1/embeddings", dump({"data": [{"embedding": [0.1]}]}), "application/json")
-    assert exchange.cause is None
-    assert _asked("/v1/embeddings", dump(_CHAT), "application/json").cause is None
-
-
-def test_an_error_in_another_apis_stream_is_the_error() -> None:
-    error = {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}
-    exchange = _asked("/v1/messages", _events(*_CHUNKS[:1], error), SSE)
-    assert exchange.cause is not None
-    assert exchange.cause.subcategory is Subcategory.QUOTA
-
-
-def test_a_stream_of_another_api_that_is_cut_was_cut() -> None:
-    exchange = observed(
-        _events(*_CHUNKS[:1]), "/v1/messages", type_=SSE, ending=Ending.CUT_UPSTREAM,
-        request=json.dumps({"model": "m", "stream": True}).encode(),
-    )  # fmt: skip
-    assert exchange.cause is not None
-    assert (exchange.cause.reason, exchange.output_seen) == ("truncated", False)
-
-
-def test_a_refusal_in_another_apis_shape_is_a_refusal() -> None:
-    body = dump({"error": {"message": "no such key", "code": "invalid_api_key"}})
-    exchange = observed(body, "/v1/messages", status=401)
-    assert exchange.cause is not None
-    assert exchange.cause.subcategory is Subcategory.AUTH

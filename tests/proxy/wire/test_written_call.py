@@ -282,38 +282,6 @@ def test_marks_that_go_s_json_escapes_are_found() -> None:
     assert observed([*events, sse(delta("stop"))], type_=SSE, request=REQUEST).written_call is True
 
 
-def test_an_answer_that_calls_a_tool_as_it_should_has_none_in_its_text() -> None:
-    made = {"index": 0, "id": "c", "function": {"name": "look", "arguments": "{}"}}
-    whole = chat(USAGE, content=WRITTEN["hermes"], tool_calls=[made])
-    assert observed(whole, request=REQUEST).written_call is False
-    events = [sse_chat("<tool"), sse(delta(tool_calls=[made]), done=False),
-              sse_chat(WRITTEN["hermes"]), sse(delta("stop"))]  # fmt: skip
-    exchange = observed(events, type_=SSE, request=REQUEST)
-    assert (exchange.tool_calls, exchange.written_call) == (1, False)
-
-
-def test_reasoning_is_no_text() -> None:
-    whole = chat(USAGE, content="Done.", reasoning_content=WRITTEN["hermes"])
-    assert observed(whole, request=REQUEST).written_call is False
-    events = [
-        sse(delta(reasoning_content=WRITTEN["hermes"])),
-        sse_chat("Done."),
-        sse(delta("stop")),
-    ]
-    assert observed(events, type_=SSE, request=REQUEST).written_call is False
-    parts = gemini({}, {"text": WRITTEN["hermes"], "thought": True}, {"text": "Done."})
-    path = "/v1beta/models/g:generateContent"
-    assert observed(dump(parts), path, request=REQUEST).written_call is False
-
-
-def test_an_answer_that_could_not_be_read_says_nothing() -> None:
-    assert observed(b"<html>", request=REQUEST, status=200).written_call is None
-    assert (
-        observed(b"\x00", request=REQUEST, headers={"content-encoding": "x"}).written_call is None
-    )
-    assert observed(b"", request=REQUEST, status=500).written_call is not True
-
-
 def test_the_end_may_be_asked_for_again() -> None:
     for chunks, type_ in (([chat(USAGE, content=WRITTEN["hermes"])], JSON),
                           ([sse_chat("I look."), sse_chat(WRITTEN["hermes"])], SSE)):  # fmt: skip

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from classifier.records import Exchange, UsageSource
+from classifier.records import Exchange
 from proxy.wire.dialect import ResponseFacts
 from proxy.wire.dialects.others import COHERE_CHAT, COHERE_LISTS, OLLAMA_CHAT, OLLAMA_EMBED, OPAQUE
 from tests.proxy.wire.observing import observed
@@ -43,20 +43,6 @@ def test_it_is_read_whole_and_streamed() -> None:
     pieces = [said("It", 1, None), said("It is", 3, None), said("It is done.", 5, STOP)]
     assert facts(streamed(*pieces)) == facts(whole)
     assert facts(observed(dump([said("It is done.", 5, STOP)]), PATH)) == facts(whole)
-
-
-def test_a_cut_stream_keeps_its_newest_counts() -> None:
-    cut = streamed(said("It", 1, None), said("It is", 3, None), done=False)
-    assert cut.failed
-    assert (cut.usage.output_total, cut.usage.source) == (3, UsageSource.PARTIAL)
-
-
-def test_weights_that_change_within_one_answer_are_both_named() -> None:
-    spans = [{"version": "step-41", "start": 0, "end": 3}, {"version": "step-42", "start": 3}]
-    told = said("It is done.", 5, STOP, "step-42", weight_versions=spans)
-    assert observed(dump(told), PATH).weight_version == "step-41,step-42"
-    seen = streamed(said("It", 1, None), said("It is", 3, STOP, "step-42"))
-    assert seen.weight_version == "step-41,step-42"
 
 
 def test_the_counts_of_several_prompts_are_not_added_up() -> None:
