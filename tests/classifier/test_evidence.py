@@ -17,12 +17,6 @@ from tests.classifier.truth import SEQUENCES, TABLE
 from tests.opcodes import opcodes
 
 
-def test_a_rollout_without_calls_has_the_lane_of_its_registration() -> None:
-    assert judge(rollout(upstream="openai", model="gpt-9")).lane == "openai/gpt-9/-"
-    assert judge(rollout(model="gpt-9")).lane == "-/gpt-9/-"
-    assert judge(rollout()).lane is None
-
-
 def test_the_runner_may_name_the_model_as_the_provider_does() -> None:
     main = exchange(200, model="sonnet", answered_model="claude-sonnet-4", request_bytes=10)
     cut = exchange(503, at=1.0, model="sonnet", request_bytes=10)
@@ -173,13 +167,6 @@ def test_a_registered_upstream_binds_where_any_call_went_there() -> None:
 def test_model_and_upstream_bind_together() -> None:
     found = lane("200@o4%openai 503@o5%openai 200@o5%azure", model="o5", upstream="openai")
     assert [(call.asked.model, call.asked.upstream) for call in found.calls] == [("o5", "openai")]
-
-
-def test_what_is_bound_decides_alone() -> None:
-    assert judge(rollout("401@a*5 503@b", model="b")).error == (
-        "api_error [provider_error, transient]: HTTP 503 on 1 of 1 call to b"
-    )
-    assert judge(rollout("401@a*5 200@b", model="b")).scoreable == "yes"
 
 
 # --- What was left failed, and what makes a failure good ------------------------------------------

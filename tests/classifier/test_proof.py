@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -161,25 +160,6 @@ def test_unread_answers_say_which_and_how_many() -> None:
     assert (verdict.sentence or "").startswith("does not count: 2 of 3 calls came back with HTTP")
 
 
-@each(
-    "text, scoreable, warned",
-    [
-        ("200+tool+read 200+garbled", "yes", False),
-        ("200+tool+read 200+garbled*2", "unknown", True),
-        ("200+tool+read 200+garbled*2 200+read", "yes", False),
-        ("200+tool+read 200+garbled 200+blank 200+garbled", "yes", False),
-        ("200+tool+read[0-9] 200+garbled[1-2] 200+garbled[2-3]", "unknown", True),
-        ("200+garbled[0-1] 200+garbled[1-2] 200+tool+read[3-4]", "yes", False),
-    ],
-)
-def test_two_unread_answers_at_the_end_are_in_doubt(
-    text: str, scoreable: str, warned: bool
-) -> None:
-    verdict = judge(rollout(text))
-    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, scoreable)
-    assert ("ended_on_unread_answers" in verdict.warnings) is warned
-
-
 def test_what_is_missing_of_an_undecided_rollout_is_said() -> None:
     for text, missing in (
         ("302+empty", "calls never answered, nothing read"),
@@ -191,25 +171,6 @@ def test_what_is_missing_of_an_undecided_rollout_is_said() -> None:
         assert isinstance(info, UndecidedInfo)
         assert ", ".join(each.replace("_", " ") for each in info.missing) == missing
     assert judge(rollout("200+unseen*2")).evidence == ("x0", "x1")
-
-
-@each("text", ["200+garbled*3", "200+unseen", "302+empty", "200+media+garbled", "200+blank*2"])
-def test_nothing_unread_lowers_an_untrusted_agents_score(text: str) -> None:
-    verdict = judge(rollout(text, agents="untrusted"))
-    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "yes")
-    assert "provoked_suspected" in verdict.warnings
-    assert verdict.proof is None
-
-
-def test_an_untrusted_agents_last_unread_answers_put_no_score_in_doubt() -> None:
-    verdict = judge(rollout("200+tool+read 200+garbled*2", agents="untrusted"))
-    assert (verdict.scoreable, verdict.warnings) == ("yes", ("ended_on_unread_answers",))
-
-
-def test_a_judge_whose_answers_nobody_could_read_has_not_judged() -> None:
-    verdict = judge(rollout("200+tool+read 200+garbled+judge"))
-    assert verdict.roles["judge"].rule == "unread_answers"
-    assert (verdict.scoreable, verdict.excluded_by) == ("no", ("judge_failed",))
 
 
 # ── 404s, lost states, failures at paths of no dialect ───────────────────────
@@ -247,57 +208,6 @@ def test_an_answer_of_another_lane_says_nothing_of_a_bare_404() -> None:
         assert "ended_on_unexplained_rejection" not in verdict.warnings, elsewhere
     unread = judge(rollout(exchanges=(*calls("200+garbled"), bare(1), bare(2))))
     assert unread.cause == "v1:rejected_request:openai:404:wrong_endpoint"
-
-
-@pytest.mark.parametrize(
-    ("calls", "rule", "evidence"),
-    [
-        ("200+wrong_shape", "all_failed", ("x0",)),
-        ("200+wrong_shape+text", "all_failed", ("x0",)),  # whose tokens were counted
-        ("200+side+read 200+wrong_shape*2", "main_model_failed", ("x1", "x2")),
-        ("200+tool+read 200+wrong_shape", "interrupted", ("x1",)),
-        ("200+tool+read 503 200+wrong_shape 400+malformed", "interrupted", ("x1", "x2")),
-        ("200+wrong_shape 200+tool+read", "healthy", ("x1",)),
-    ],
-)
-def test_an_answer_in_another_apis_shape_is_a_permanent_failure_of_the_operators(
-    calls: str, rule: str, evidence: tuple[str, ...]
-) -> None:
-    verdict = judge(rollout(calls))
-    assert (verdict.rule, verdict.evidence) == (rule, evidence)
-    if rule == "healthy":
-        return
-    assert (verdict.subcategory, verdict.transient) == ("rejected_request", False)
-    assert verdict.attributed_to == "operator"
-    assert verdict.cause == "v1:rejected_request:openai:200:wrong_shape"
-    assert verdict.fingerprint == "rejected_request:200"
-    assert (verdict.scoreable, verdict.retry.eligible) == ("no", False)
-    assert "HTTP 200 in the shape of another API" in (verdict.error or "")
-
-
-def test_of_an_untrusted_agent_the_reference_tells_whose_shape_is_wrong() -> None:
-    for words, rule, to in (
-        ("rejected_request", "all_failed", "operator"),
-        ("ok ok ok", "own_failures", "agent"),
-        ("provider_error", "all_failed", "unknown"),
-    ):
-        verdict = judge(asked(rollout("200+wrong_shape", agents="untrusted"), words))
-        assert (verdict.rule, verdict.attributed_to) == (rule, to), words
-
-
-def test_a_judge_that_got_another_apis_shape_has_not_judged() -> None:
-    verdict = judge(rollout("200+tool+read 200+wrong_shape+judge"))
-    (finding,) = [each for each in verdict.validity if each.check == "judge_failed"]
-    assert (finding.level, verdict.scoreable) == ("invalid", "no")
-
-
-def test_a_lost_state_at_the_end_leaves_the_score_unknown() -> None:
-    verdict = judge(rollout("200+tool+read 400+lost_state*3"))
-    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
-    assert verdict.warnings == ("ended_on_lost_state",)
-    told = "at its end the provider did not accept the conversation's own state"
-    assert verdict.sentence == f"not known if it counts: {told}; look at the calls"
-    assert judge(rollout("200+tool+read 400+lost_state 200+tool+read")).scoreable == "yes"
 
 
 @each(
@@ -339,27 +249,6 @@ def test_a_lost_state_dooms_nothing_and_counts_for_no_breaker() -> None:
     assert [state for state in states if state.phase is not Phase.CLOSED or state.streak] == []
 
 
-@each(
-    "text, said, rule",
-    [
-        ("200+shaped 503+other", {}, "interrupted"),
-        ("200+shaped 503+other@o4", {}, "healthy"),
-        ("200+shaped 503+other%sentry", {}, "healthy"),
-        ("200+shaped 503+other+judge", {}, "healthy"),
-        ("200+tool+read 503+other", {}, "healthy"),
-        ("200+tool+read 503+other", {"model": "gpt-5"}, "healthy"),
-        ("200+tool+read 503+other", {"model": "gpt-5", "upstream": "openai"}, "interrupted"),
-        ("200+tool+read 503+other@o4", {"model": "gpt-5", "upstream": "openai"}, "healthy"),
-        ("503+other*2", {"model": ["gpt-5"], "upstream": "openai"}, "all_failed"),
-    ],
-)
-def test_a_failure_at_a_path_of_no_dialect_counts_by_its_upstream_and_model(
-    text: str, said: dict[str, Any], rule: str
-) -> None:
-    said = said | ({"model": said["model"][0]} if isinstance(said.get("model"), list) else {})
-    assert judge(rollout(text, **said)).rule == rule
-
-
 def test_a_failure_without_a_model_has_to_be_as_large_as_what_was_answered() -> None:
     for size, rule in ((39_999, "healthy"), (40_000, "interrupted"), (90_000, "interrupted")):
         read, failed = (replace(x, model=None) for x in calls("200+shaped 503+other"))
@@ -372,12 +261,6 @@ def test_a_failure_without_a_model_has_to_be_as_large_as_what_was_answered() -> 
 def test_a_get_of_a_page_is_no_call_to_a_model() -> None:
     read, failed = calls("200+shaped 503+other")
     assert judge(rollout(exchanges=(read, replace(failed, method="GET")))).rule == "healthy"
-
-
-def test_calls_by_their_shape_are_none_of_the_seeds() -> None:
-    seen = rollout("200+shaped*3 401")
-    verdict = judge(seen, policy=SEED)
-    assert (verdict.rule, verdict.total_requests, verdict.total_tokens) == ("all_failed", 1, 0)
 
 
 # ── stored verdicts ──────────────────────────────────────────────────────────

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,33 +15,6 @@ from classifier.records import Cause, RolloutRecord
 from classifier.retries import LONGEST_WAIT_S, reset_command, with_advice
 from classifier.verdicts import Subcategory, Verdict
 from tests.builders import rollout
-
-
-def test_only_a_proven_transient_failure_is_run_again() -> None:
-    eligible = {
-        "429*2": True, "503*2": True, "net*2": True, "200 529": True, "402+transient": True,
-        "401*2": False, "402*2": False, "404*2": False, "400*2": False, "": False,
-        "200+empty": False, "200": False, "lost": False,
-    }  # fmt: skip
-    advised = {text: judge(rollout(text)).retry.eligible for text in eligible}
-    assert advised == eligible
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("402*2", "permanent until someone fixes the account"),
-        ("401*2", "permanent until someone fixes the key"),
-        ("404*2", "permanent until the account has that model"),
-        ("400*2", "permanent: the same request would be refused again"),
-        ("429", "transient: retry 1 of 2"),
-        ("", "suspected, not proven: someone should look first"),
-        ("200", "nothing failed"),
-        ("lost", "evidence is missing: someone should look first"),
-    ],
-)
-def test_the_reason_is_said(text: str, reason: str) -> None:
-    assert judge(rollout(text)).retry.reason == reason
 
 
 def test_retries_run_out_and_never_start_over() -> None:
@@ -95,13 +67,6 @@ def test_the_wait_is_never_less_than_the_provider_asks() -> None:
     assert advise(judge(rollout("429~0.2")), rand=lambda: 1.0).after_s == 1.0
 
 
-def test_a_spent_quotas_reset_time_is_no_wait_before_a_retry() -> None:
-    verdict = judge(rollout("429+quota~3600"))
-    assert verdict.provider_wait_s == 3600, "a breaker goes by it"
-    assert (verdict.retry.eligible, verdict.retry.after_s) == (False, None)
-    assert judge(rollout("429+quota")).retry.after_s is None
-
-
 @pytest.mark.parametrize("stated", [86_401.0, 1e18, math.inf])
 def test_no_provider_makes_a_runner_wait_for_more_than_a_day(stated: float) -> None:
     verdict = replace(judge(rollout("503")), provider_wait_s=stated)
@@ -109,12 +74,6 @@ def test_no_provider_makes_a_runner_wait_for_more_than_a_day(stated: float) -> N
     assert (retry.eligible, retry.after_s) == (True, LONGEST_WAIT_S)
     used_up = advise(verdict, attempt=2, rand=lambda: 0.0)
     assert (used_up.eligible, used_up.after_s) == (False, LONGEST_WAIT_S)
-
-
-def test_retrying_can_be_turned_off() -> None:
-    verdict = judge(rollout("503"), policy=Policy(max_retries=0))
-    assert verdict.retry.eligible is False
-    assert verdict.retry.reason == "transient, but retrying is turned off"
 
 
 def _rejected_for_now() -> Verdict:
@@ -191,23 +150,6 @@ def test_rollouts_that_fail_together_do_not_come_back_together() -> None:
     assert len(set(waits)) > 40
     assert all(wait is not None and 0 <= wait <= 1.0 for wait in waits)
     assert judge(rollout("503", id="r7")).retry.after_s == waits[7]
-
-
-def test_what_was_not_judged_says_why_nothing_was_asked() -> None:
-    cases: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"prompts_executed": 0}, "no prompt was executed: see the runner's own error"),
-        ({"error": "exit code 127"}, "no call was made: see the runner's own error"),
-    )
-    for said, reason in cases:
-        retry = judge(rollout(**said)).retry
-        assert (retry.eligible, retry.reason) == (False, reason)
-
-
-def test_what_is_left_out_of_the_score_does_not_say_that_nothing_failed() -> None:
-    played = rollout("200", termination_reason="max_steps", max_steps="exclude")
-    retry = judge(played).retry
-    assert not retry.eligible
-    assert retry.reason == "left out of the score (max_steps): someone should look first"
 
 
 def test_the_command_that_resets_a_breaker_is_one_whatever_the_batchs_name() -> None:

@@ -173,18 +173,6 @@ def test_any_rollout_is_judged_by_the_published_rule(
         assert verdict.health is Health.SUSPECTED_API_ERROR
 
 
-def test_a_running_rollout_is_never_suspected_by_the_seed() -> None:
-    assert judge(rollout(running=True), policy=SEED).health is Health.HEALTHY
-
-
-def test_the_seed_says_the_sentence_and_the_transience_of_its_status() -> None:
-    verdict = judge(rollout("429+quota*4"), policy=SEED)
-    assert verdict.error == "api_error [rate_limit, transient]: HTTP 429 on 4 of 4 calls"
-    assert verdict.transient is True
-    assert verdict.policy == "seed"
-    assert verdict.warnings == ()
-
-
 def test_the_seed_ignores_what_only_evidence_reads() -> None:
     seen = rollout("200+tool 401*3", outcome=outcome())
     verdict = judge(seen, policy=SEED)

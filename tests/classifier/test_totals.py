@@ -16,31 +16,6 @@ from classifier.verdicts import Verdict
 from tests.builders import STARTED, exchange, rollout
 
 
-def test_a_call_without_a_status_counts_under_network() -> None:
-    verdict = judge(rollout("net*2 503"))
-    assert verdict.status_counts == {"503": 1, "network": 2}
-    assert verdict.dominant_status is None
-    assert verdict.fingerprint == "provider_error:network"
-
-
-def test_refused_calls_count_no_tokens() -> None:
-    verdict = judge(rollout("429*4"))
-    tokens = (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens, verdict.tool_calls)
-    assert tokens == (0, 0, 0, 0)
-
-
-def test_unknown_tokens_stay_unknown() -> None:
-    verdict = judge(rollout("200+unread"))
-    assert (verdict.input_tokens, verdict.total_tokens, verdict.tool_calls) == (None, None, None)
-    assert judge(rollout()).total_tokens is None
-
-
-def test_known_tokens_are_summed_beside_unknown_ones() -> None:
-    verdict = judge(rollout("200+tool*2 200+unread 429 200"))
-    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (30, 60, 90)
-    assert verdict.tool_calls == 2
-
-
 def test_normalised_totals_are_summed_where_the_providers_numbers_differ() -> None:
     cached = Usage(
         input_tokens=5, input_total=905, output_tokens=20, output_total=50,
@@ -77,14 +52,6 @@ def test_a_background_response_that_is_never_fetched_used_unknown_tokens(text: s
     verdict = judge(record)
     assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (None,) * 3
     assert "usage_missing" in verdict.warnings
-
-
-def test_the_tokens_of_a_background_response_are_those_of_its_end() -> None:
-    verdict = judge(rollout("200 200+queued 200+polled 200+fetched"))
-    assert verdict.total_tokens == 60
-    assert verdict.warnings == ()
-    waiting = judge(rollout("200 200+queued", running=True))
-    assert (waiting.total_tokens, waiting.warnings) == (30, ("calls_in_flight",))
 
 
 def test_tokens_are_known_by_both_sides_or_a_total() -> None:

@@ -301,55 +301,6 @@ def test_no_breaker_opens_on_what_agents_did_or_may_have_done() -> None:
     assert [state.phase for state in states.values()] == [Phase.OPEN]
 
 
-def test_a_rollout_in_progress_is_not_doomed_by_bogus_keys() -> None:
-    running = rollout("200+tool 401#bad*4", running=True)
-    assert judge(running).doomed
-    verdict = judge(running, policy=UNTRUSTED)
-    assert (verdict.doomed, verdict.provisional) == (False, True)
-    assert judge(rollout("401+override#bad*4", running=True), policy=UNTRUSTED).provisional
-
-
-def test_a_failed_judge_leaves_an_untrusted_agents_zero_unless_its_lane_failed_too() -> None:
-    seen = rollout("200+tool 503+judge*2")
-    assert judge(seen).scoreable == "no"
-    for words, attributed_to, scoreable in (
-        ("ok ok ok", "agent", "yes"),
-        ("ok provider_error", "unknown", "yes"),
-        ("provider_error", "provider", "no"),
-    ):
-        verdict = judge(asked(seen, words), policy=UNTRUSTED)
-        assert verdict.roles["judge"].attributed_to == attributed_to, words
-        assert verdict.scoreable == scoreable, words
-    waiting = judge(asked(seen, running=True), policy=UNTRUSTED)
-    assert (waiting.provisional, waiting.scoreable) == (True, "unknown")
-
-
-def test_a_last_call_without_output_counts_unless_questions_got_none_either() -> None:
-    for text in ("200+empty*2", "200+tool 200+empty", "200+garbled*2", "200+tool+read 200+garbled",
-                 "302+empty*2", "200+tool 302+empty*2"):  # fmt: skip
-        seen = rollout(text)
-        for words, scoreable in (
-            ("ok ok ok", "yes"), ("none", "yes"), ("refused", "yes"),
-            ("wordless", "unknown"), ("ok wordless", "unknown"), ("provider_error", "unknown"),
-        ):  # fmt: skip
-            verdict = judge(asked(seen, words), policy=UNTRUSTED)
-            assert verdict.scoreable == scoreable, (text, words)
-            open_ = REFERENCE_INCONCLUSIVE in verdict.warnings
-            assert open_ == (scoreable == "unknown"), (text, words)
-            assert (verdict.attributed_to is AttributedTo.UNKNOWN) == open_, (text, words)
-        for unasked in (NotRun.TOO_DEAR, NotRun.WEBSOCKET_ONLY, NotRun.NO_KEY):
-            verdict = judge(asked(seen, not_run=unasked), policy=UNTRUSTED)
-            assert verdict.scoreable == "yes", (text, unasked)
-
-
-def test_an_error_in_place_of_words_counts_unless_questions_got_other_words_too() -> None:
-    seen = rollout("200+tool 200+errortext")
-    for words, scoreable in (("ok ok ok", "yes"), ("none", "yes"), ("words", "unknown")):
-        verdict = judge(asked(seen, words), policy=UNTRUSTED)
-        assert verdict.scoreable == scoreable, words
-    assert judge(asked(rollout("200+tool 200+empty"), "words"), policy=UNTRUSTED).scoreable == "yes"
-
-
 def test_an_answer_that_its_engine_aborted_counts_unless_references_end_so_too() -> None:
     seen = rollout("200+tool 200")
     first, last = seen.exchanges
@@ -367,69 +318,6 @@ def test_an_answer_that_its_engine_aborted_counts_unless_references_end_so_too()
 BUDGET_SPENT, RELAY = "429+harness_budget", "503+harness_refusal"
 
 
-@pytest.mark.parametrize("agents", ["trusted", "untrusted"])
-@pytest.mark.parametrize(
-    ("text", "rule", "to", "scoreable"),
-    [
-        (f"200+tool+read {BUDGET_SPENT}*3", "healthy", None, "yes"),
-        (f"200+read {BUDGET_SPENT}", "healthy", None, "yes"),
-        (f"{BUDGET_SPENT}*2", "undecided", "operator", "unknown"),
-        (f"200+side+read {BUDGET_SPENT}", "undecided", "operator", "unknown"),
-        (f"200+tool+read {RELAY}", "undecided", "operator", "unknown"),
-        ("200+tool+read 429+harness_refusal", "undecided", "operator", "unknown"),
-        ("200+tool+read 410+harness_refusal*2", "undecided", "operator", "unknown"),
-        (f"{RELAY}*3", "undecided", "operator", "unknown"),
-        (f"{RELAY} 200+tool+read", "healthy", None, "yes"),
-        (f"200+tool+read {RELAY} 200+read", "healthy", None, "yes"),
-    ],
-)
-def test_a_harness_own_refusals_are_limits_of_the_operators(
-    agents: str, text: str, rule: str, to: str | None, scoreable: str
-) -> None:
-    verdict = judge(rollout(text, agents=agents))
-    assert (verdict.rule, verdict.attributed_to, verdict.scoreable) == (rule, to, scoreable)
-    assert (verdict.subcategory, verdict.fingerprint, verdict.retry.eligible) == (None, None, False)
-    assert "refused_by_harness" in verdict.warnings
-    assert {"ended_on_rejection", "no_reference"}.isdisjoint(verdict.warnings)
-
-
-def test_beside_a_harness_refusal_a_providers_failure_still_decides() -> None:
-    for text in (f"200+tool+read 503 {RELAY}", f"200+tool+read {RELAY} 503*2",
-                 f"200+tool+read 503 {BUDGET_SPENT}"):  # fmt: skip
-        verdict = judge(rollout(text))
-        assert (verdict.rule, verdict.subcategory) == ("interrupted", "provider_error"), text
-        failed = [x for x in rollout(text).exchanges if x.cause and x.cause.reason is None]
-        assert verdict.evidence == tuple(x.id for x in failed), text
-
-
-def test_a_spent_budget_of_the_harness_is_left_out_as_the_policy_says() -> None:
-    text = f"200+tool+read {BUDGET_SPENT}"
-    excluded = judge(rollout(text, budget="exclude"))
-    assert (excluded.health, excluded.excluded_by, excluded.scoreable) == (
-        "healthy", ("budget",), "no",
-    )  # fmt: skip
-    assert "a limit was spent" in excluded.retry.reason
-    untrusted = judge(rollout(text, budget="exclude", agents="untrusted"))
-    assert (untrusted.excluded_by, untrusted.scoreable) == ((), "yes")
-    recovered = judge(rollout(f"{text} 200+read", budget="exclude"))
-    assert (recovered.excluded_by, recovered.scoreable) == ((), "yes")
-    refused = judge(rollout(f"200+tool+read {RELAY} 200+read", budget="exclude"))
-    assert (refused.excluded_by, refused.scoreable) == ((), "yes")
-
-
 def test_no_provider_is_asked_about_a_harness_refusal() -> None:
     for text in (f"200+tool+read {RELAY}*2", f"{BUDGET_SPENT}*2"):
         assert references_wanted(rollout(text, agents="untrusted")) == []
-
-
-def test_an_untrusted_agent_that_floods_the_relay_fails_its_own_calls() -> None:
-    flood = " ".join(f"200+read[{n / 10:g}-40]" for n in range(20))
-    text = f"{flood} 429+harness_refusal[3-4]"
-    assert judge(rollout(text)).rule == "undecided"
-    untrusted = judge(rollout(text, agents="untrusted"))
-    assert (untrusted.rule, untrusted.attributed_to) == ("healthy", "agent")
-
-
-def test_a_refusal_outside_the_binding_is_the_agents() -> None:
-    verdict = judge(rollout(f"200+tool+read {RELAY}%down", model="gpt-5", upstream="openai"))
-    assert (verdict.rule, verdict.scoreable) == ("healthy", "yes")

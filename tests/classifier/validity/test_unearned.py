@@ -11,7 +11,7 @@ from classifier import judge
 from classifier.codec import decode_rollout, encode_rollout
 from classifier.records import RolloutRecord
 from classifier.results import result
-from classifier.verdicts import SEED, ValidityFinding, is_unearned
+from classifier.verdicts import ValidityFinding, is_unearned
 from tests.builders import asked, rollout
 from tests.classifier.validity.judged import call, record
 
@@ -59,15 +59,6 @@ def test_no_reward_that_was_not_answered_is_scored_under_trusted_agents(text: st
     assert verdict.scoreable != "yes"
     told = result(seen(text), verdict)
     assert told.rewards is None or verdict.health.value == "undecided"
-
-
-@pytest.mark.parametrize("text", UNANSWERED)
-def test_of_an_untrusted_agent_it_is_worth_knowing_and_no_more(text: str) -> None:
-    unasked = seen(text, agents="untrusted")
-    verdict = judge(asked(unasked, "ok ok ok"))
-    (finding,) = [each for each in verdict.validity if each.check == "unearned"]
-    assert finding.level.value == "info"
-    assert "unearned" not in verdict.excluded_by
 
 
 @pytest.mark.parametrize(
@@ -150,10 +141,6 @@ def test_an_agent_that_solved_it_without_a_model_keeps_its_score_under_untrusted
     assert (verdict.health.value, verdict.scoreable) == ("healthy", "yes")
     assert is_unearned(verdict.validity)
     assert result(seen, verdict).rewards == {"reward": 1.0}
-
-
-def test_the_seed_policy_has_no_such_check() -> None:
-    assert judge(rollout("429", **PASSED), policy=SEED).validity == ()
 
 
 # --- passes with next to no output ---
