@@ -12,24 +12,9 @@ from classifier.evidence import Evidence, MainLane, Strength, UnresolvedFailures
 from classifier.logical_calls import CallState, calls_of, counted
 from classifier.rules import RULES, own_failures
 from classifier.verdicts import OWN_FAILURES
-from tests.builders import calls, cause, exchange, rollout
+from tests.builders import calls, cause, rollout
 from tests.classifier.truth import SEQUENCES, TABLE
 from tests.opcodes import opcodes
-
-
-def test_the_runner_may_name_the_model_as_the_provider_does() -> None:
-    main = exchange(200, model="sonnet", answered_model="claude-sonnet-4", request_bytes=10)
-    cut = exchange(503, at=1.0, model="sonnet", request_bytes=10)
-    side = exchange(200, at=0.5, model="haiku", id="side")
-    seen = rollout(exchanges=(main, side, cut), model="claude-sonnet-4")
-    assert judge(seen).lane == "openai/sonnet/key-3f9a"
-    assert judge(replace(seen, model=None)).lane == "openai/haiku/key-3f9a"
-
-
-def test_tools_outweigh_bytes() -> None:
-    small = exchange(401, request_bytes=10)
-    large = exchange(200, at=1.0, model="bulk", has_tools=False, request_bytes=10**6)
-    assert judge(rollout(exchanges=(small, large))).rule == "main_model_failed"
 
 
 def test_the_evidence_is_the_same_in_whatever_order_records_arrive() -> None:

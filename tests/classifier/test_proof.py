@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from classifier import Health, RolloutRecord, Verdict, judge
 from classifier.breakers import BreakerState, Phase, feed
-from classifier.causes import classify
 from classifier.codec import decode_verdict, encode_result, encode_verdict
 from classifier.diagnostics import UndecidedInfo, diagnose
-from classifier.records import AnswerState, Ending, Exchange, FailureEvidence, Kind, Usage
+from classifier.records import Usage
 from classifier.results import result
 from classifier.rules import references_wanted
 from classifier.verdicts import SEED, AttributedTo, Proof, ProofSource
-from tests.builders import asked, calls, exchange, outcome, rollout
+from tests.builders import asked, calls, outcome, rollout
 from tests.classifier.truth import SEQUENCES, TABLE
 from tests.tables import each
 
@@ -146,20 +145,6 @@ def test_an_unread_answer_at_the_end_makes_no_failure_good(
         assert after.health is Health.API_ERROR
 
 
-def test_unread_answers_say_which_and_how_many() -> None:
-    seen = rollout("200+read+side 200+garbled left 200+garbled")
-    verdict = judge(seen)
-    assert verdict.error == (
-        "suspected_api_error: 2 of 3 calls came back with HTTP success and neither an output nor "
-        "an error that could be read"
-    )
-    assert (verdict.rule, verdict.evidence) == ("unread_answers", ("x1", "x3"))
-    assert (verdict.fingerprint, verdict.layer) == ("suspected:unread_answers", "zero_signal")
-    assert (verdict.scoreable, verdict.retry.eligible) == ("no", False)
-    assert result(seen, verdict).rewards is None
-    assert (verdict.sentence or "").startswith("does not count: 2 of 3 calls came back with HTTP")
-
-
 def test_what_is_missing_of_an_undecided_rollout_is_said() -> None:
     for text, missing in (
         ("302+empty", "calls never answered, nothing read"),
@@ -174,40 +159,6 @@ def test_what_is_missing_of_an_undecided_rollout_is_said() -> None:
 
 
 # ── 404s, lost states, failures at paths of no dialect ───────────────────────
-
-
-def bare(at: int, **said: Any) -> Exchange:
-    """A 404 that says nothing, with the cause that it gets as it ends."""
-    answer = FailureEvidence(
-        upstream="openai", api="openai.chat", kind=Kind.INFERENCE, status=404,
-        ending=Ending.COMPLETE,
-    )  # fmt: skip
-    return replace(exchange(404, at=float(at), cause=classify(answer)), id=f"b{at}", **said)
-
-
-def test_a_bare_404_is_a_wrong_route_only_where_nothing_answered_before() -> None:
-    read = calls("200+tool+read")
-    never = judge(rollout(exchanges=(bare(1), bare(2))))
-    assert (never.rule, never.cause) == (
-        "all_failed",
-        "v1:rejected_request:openai:404:wrong_endpoint",
-    )
-    once = judge(rollout(exchanges=(*read, bare(1))))
-    assert (once.health, once.scoreable) == (Health.HEALTHY, "unknown")
-    assert once.warnings == ("ended_on_unexplained_rejection",)
-    twice = judge(rollout(exchanges=(*read, bare(1), bare(2))))
-    assert (twice.rule, twice.evidence) == ("unexplained_rejections", ("b1", "b2"))
-    first = judge(rollout(exchanges=(bare(1), *calls("200+read[3-4]"))))
-    assert (first.health, first.scoreable) == (Health.HEALTHY, "yes")
-
-
-def test_an_answer_of_another_lane_says_nothing_of_a_bare_404() -> None:
-    read = calls("200+tool+read")
-    for elsewhere in ({"model": "o4"}, {"upstream": "groq"}):
-        verdict = judge(rollout(exchanges=(*read, bare(1, **elsewhere))))
-        assert "ended_on_unexplained_rejection" not in verdict.warnings, elsewhere
-    unread = judge(rollout(exchanges=(*calls("200+garbled"), bare(1), bare(2))))
-    assert unread.cause == "v1:rejected_request:openai:404:wrong_endpoint"
 
 
 @each(
@@ -249,20 +200,6 @@ def test_a_lost_state_dooms_nothing_and_counts_for_no_breaker() -> None:
     assert [state for state in states if state.phase is not Phase.CLOSED or state.streak] == []
 
 
-def test_a_failure_without_a_model_has_to_be_as_large_as_what_was_answered() -> None:
-    for size, rule in ((39_999, "healthy"), (40_000, "interrupted"), (90_000, "interrupted")):
-        read, failed = (replace(x, model=None) for x in calls("200+shaped 503+other"))
-        failed = replace(failed, request_bytes=size)
-        assert judge(rollout(exchanges=(read, failed))).rule == rule, size
-        named = rollout(exchanges=(replace(read, model="o4"), replace(failed, model="o4")))
-        assert judge(named).rule == "interrupted"
-
-
-def test_a_get_of_a_page_is_no_call_to_a_model() -> None:
-    read, failed = calls("200+shaped 503+other")
-    assert judge(rollout(exchanges=(read, replace(failed, method="GET")))).rule == "healthy"
-
-
 # ── stored verdicts ──────────────────────────────────────────────────────────
 
 
@@ -286,11 +223,3 @@ def test_a_verdict_stored_before_keeps_its_score_and_has_no_proof() -> None:
     del told["proof"]
     verdict = decode_verdict(told)
     assert (verdict.scoreable, verdict.proof) == ("yes", None)
-
-
-def test_an_answer_recorded_before_is_proven_as_it_was() -> None:
-    for text in ("200", "200+nousage", "200+unread", "200+tool 401 200", "200+length", "200+media"):
-        seen = rollout(text)
-        assert all(x.answer_state is None for x in seen.exchanges)
-        assert judge(seen).scoreable == "yes", text
-    assert AnswerState.READ in {x.answer_state for x in calls("200+read")}

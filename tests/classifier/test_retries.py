@@ -33,25 +33,6 @@ def _in_band(rule: str, attempt: int) -> RolloutRecord:
     return replace(record, exchanges=calls)
 
 
-def test_what_nothing_explains_inside_a_200_is_run_again_once() -> None:
-    unnamed = [judge(_in_band("in_band.unnamed", attempt)).retry for attempt in range(3)]
-    named = [judge(_in_band("flaw.truncated", attempt)).retry for attempt in range(3)]
-    assert [retry.eligible for retry in unnamed] == [True, False, False]
-    assert [retry.eligible for retry in named] == [True, True, False]
-    assert unnamed[0].reason == "transient: retry 1 of 1"
-    assert unnamed[1].reason == "transient, but the only retry is used"
-    off = judge(_in_band("in_band.unnamed", 0), policy=Policy(max_retries=0)).retry
-    assert off.reason == "transient, but retrying is turned off"
-
-
-def test_an_unexplained_error_beside_an_explained_one_is_run_again_as_ever() -> None:
-    record = _in_band("in_band.unnamed", 1)
-    first, last = record.exchanges
-    assert last.cause is not None
-    named = replace(last, cause=replace(last.cause, rule="flaw.truncated"))
-    assert judge(replace(record, exchanges=(first, named))).retry.eligible
-
-
 @given(st.floats(0, 1), st.integers(0, 9))
 def test_the_wait_is_any_part_of_its_bound(drawn: float, attempt: int) -> None:
     many = Policy(max_retries=99)

@@ -25,8 +25,7 @@ from classifier import (
 from classifier.codec import decode_exchange, decode_outcome, decode_rollout, encode_verdict
 from classifier.declarations import record
 from tests import golden
-from tests.builders import cause, exchange, outcome, rollout
-from tests.tables import each
+from tests.builders import cause, exchange, rollout
 
 ALL, QUIET, FINE = "all_failed", "zero_signal", "healthy"
 
@@ -110,20 +109,6 @@ CASES = [
     Case("204 401", 0, 0, f"{QUIET} suspected:zero_signal"),
 ]
 
-SAID: dict[str, dict[str, Any]] = {
-    "": {},
-    "error": {"error": "agent exited with code 1"},
-    "timeout": {"status": "task_timeout"},
-    "unprompted": {"prompts_executed": 0},
-    "subscription": {"usage_channel": "none"},
-    "verifier": {"status": "evaluation_failed", "verifier_error": "exit 2"},
-}
-
-
-def captured(statuses: str) -> tuple[Exchange, ...]:
-    listed = [int(status) for status in statuses.split()]
-    return tuple(_answer(status or None, at) for at, status in enumerate(listed))
-
 
 def _answer(status: int | None, at: int) -> Exchange:
     if status is None:
@@ -131,18 +116,6 @@ def _answer(status: int | None, at: int) -> Exchange:
         ending = Ending.NEVER_CONNECTED
         return replace(exchange(503, at=float(at)), status=None, ending=ending, cause=lost)
     return exchange(status, at=float(at))
-
-
-def told(verdict: Verdict) -> str:
-    return f"{verdict.rule} {verdict.fingerprint}" if verdict.fingerprint else verdict.rule
-
-
-@each("case", CASES, ids=lambda case: " ".join(map(str, case)))
-def test_the_published_verdict(case: Case) -> None:
-    counts: dict[str, Any] = {"total_tokens": case.tokens, "tool_calls": case.tools}
-    seen = rollout(exchanges=captured(case.statuses), **counts, **SAID[case.said])
-    verdict = judge(seen, policy=SEED)
-    assert told(verdict) == case.verdict
 
 
 def test_the_table_has_sixty_cases_and_none_twice() -> None:
@@ -171,16 +144,6 @@ def test_any_rollout_is_judged_by_the_published_rule(
         assert verdict.dominant_status == by_weight
     else:
         assert verdict.health is Health.SUSPECTED_API_ERROR
-
-
-def test_the_seed_ignores_what_only_evidence_reads() -> None:
-    seen = rollout("200+tool 401*3", outcome=outcome())
-    verdict = judge(seen, policy=SEED)
-    assert (verdict.health, verdict.doomed, verdict.recovered_requests) == (
-        Health.HEALTHY,
-        False,
-        0,
-    )
 
 
 # --- the first release -----------------------------------------------------------------------

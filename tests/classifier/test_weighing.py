@@ -11,10 +11,8 @@ import pytest
 from classifier import Policy, RolloutRecord, judge, result
 from classifier.breakers import BreakerState, Phase, feed
 from classifier.records import Neighbours
-from classifier.references import NotRun
 from classifier.rules import references_wanted
 from classifier.verdicts import (
-    NO_REFERENCE,
     OWN_FAILURES,
     PROVOKED_SUSPECTED,
     REFERENCE_INCONCLUSIVE,
@@ -24,7 +22,7 @@ from classifier.verdicts import (
     Health,
     Verdict,
 )
-from tests.builders import asked, calls, rollout
+from tests.builders import asked, rollout
 from tests.classifier.truth import SEQUENCES, TABLE
 
 UNTRUSTED = Policy(agents="untrusted")
@@ -121,29 +119,6 @@ PROVOCATIONS = (
     Case("a batch without a body", "200+media+malformed*2", "all_failed"),
 )  # fmt: skip
 
-# Found as before, whoever is trusted: the reference fails alike.
-HONEST = (
-    Case("a dead operator's key", "401+operators*3", "all_failed", reference="auth"),
-    Case("a dead operator's key, and a request with a beta header", "401+operators+beta*3",
-         "all_failed", reference="auth"),
-    Case("a dead key while others were still answered", "401*3", "all_failed", near=ANSWERED,
-         reference="auth"),
-    Case("an account that expired on the way", "200+tool 429+quota*2", "interrupted",
-         near=Neighbours(alike=4, answered=2), reference="quota"),
-    Case("a model that the account lost", "200+tool 404*2", "interrupted", said=BOUND,
-         reference="model_not_found"),
-    Case("an outage that only it met", "200+tool 500*3", "interrupted", reference="provider_error"),
-    Case("a rate limit for everybody", "200+tool 429*4", "interrupted", reference="rate_limit"),
-    Case("a stall", "200+tool stalled", "interrupted", reference="silent"),
-    Case("an upstream that is down, as registered", "net*3", "all_failed", said=BOUND,
-         reference="provider_error"),
-    Case("an upstream that went down", "200+tool 503*3", "interrupted",
-         reference="provider_error"),
-    Case("a stream that the provider cut", "200+tool 529", "interrupted", near=ANSWERED,
-         reference="provider_error"),
-    Case("rejections without a reason", "200+tool 400*3", "unexplained_rejections",
-         reference="rejected_request"),
-)  # fmt: skip
 # What a reference leaves open: the reward is null, the rule stands, and it is run once more.
 OPEN = (
     (REFERENCE_PARTLY, Case("one server of three", "200+tool 503*3", "interrupted",
@@ -196,17 +171,6 @@ def test_what_untrusted_agents_may_have_provoked_keeps_the_reward_and_is_told() 
         assert not own or verdict.proof is None, case.why
 
 
-def test_honest_failures_are_found_under_either_policy() -> None:
-    for case in HONEST:
-        trusted, untrusted = judge(case.rollout), judge(case.rollout, policy=UNTRUSTED)
-        assert trusted.rule == untrusted.rule == case.trusted, case.why
-        assert trusted.scoreable == untrusted.scoreable == "no", case.why
-        assert trusted.attributed_to in (None, untrusted.attributed_to), case.why
-        assert untrusted.attributed_to in (AttributedTo.OPERATOR, AttributedTo.PROVIDER), case.why
-        assert trusted.retry == untrusted.retry, case.why
-        assert untrusted.corroborated is True, case.why
-
-
 def test_what_references_leave_open_is_unknown_and_run_once_more() -> None:
     for warning, case in OPEN:
         assert judge(case.rollout).rule == case.trusted, case.why
@@ -227,18 +191,6 @@ def test_a_verdict_waits_for_the_references_asked_about_it() -> None:
     assert result(seen, verdict).rewards is None
     trusted = judge(seen)
     assert (trusted.provisional, trusted.scoreable) == (True, "no")
-
-
-def test_without_a_reference_others_decide_and_the_verdict_says_so() -> None:
-    text = "401+operators*3"
-    for near, health in ((None, Health.HEALTHY), (SHARED, Health.API_ERROR),
-                         (ANSWERED, Health.HEALTHY)):  # fmt: skip
-        seen = rollout(text) if near is None else beside(rollout(text), near)
-        for alone in (seen, asked(seen, not_run=NotRun.NO_KEY), asked(seen, not_run=NotRun.OFF)):
-            verdict = judge(alone, policy=UNTRUSTED)
-            assert (verdict.health, verdict.provisional) == (health, False), str(near)
-            assert NO_REFERENCE in verdict.warnings, str(near)
-        assert NO_REFERENCE not in judge(seen).warnings, str(near)
 
 
 def test_trusting_agents_changes_nothing_in_the_truth_table() -> None:
@@ -263,27 +215,6 @@ def test_whatever_others_saw_too_is_found_in_the_truth_table_without_trust(each:
         assert judge(seen, policy=UNTRUSTED).rule == trusted.rule, str(row)
 
 
-def test_a_batchs_own_trust_stands_before_the_policy() -> None:
-    provoked = asked(rollout("200+tool 401#bad"), "ok ok ok")
-    assert judge(replace(provoked, agents="untrusted")).health is Health.HEALTHY
-    assert judge(replace(provoked, agents="trusted"), policy=UNTRUSTED).rule == "interrupted"
-
-
-def test_a_failure_of_our_own_leaves_undecided_what_hangs_on_it() -> None:
-    built = calls("200+tool 503")
-    ours = replace(built[1], cause=built[1].cause and replace(
-        built[1].cause, rule="proxy.upstream_credentials_unavailable"
-    ))  # fmt: skip
-    verdict = judge(rollout(exchanges=(built[0], ours)))
-    assert (verdict.health, verdict.scoreable) == (Health.UNDECIDED, "unknown")
-    assert verdict.attributed_to is AttributedTo.PROXY
-    assert verdict.evidence == (ours.id,)
-    answered = replace(built[0], id="x9", timing=replace(built[0].timing, started_at=2e9))
-    assert judge(rollout(exchanges=(built[0], ours, answered))).health is Health.HEALTHY
-    dead = calls("401*3")
-    assert judge(rollout(exchanges=(*dead[:2], replace(ours, id="y")))).rule == "all_failed"
-
-
 def test_no_breaker_opens_on_what_agents_did_or_may_have_done() -> None:
     for text, reference in (("401+override#bad*3", "ok ok ok"), ("200 401#bad", "ok ok ok"),
                             ("401+operators", "ok ok ok"), ("401*3", "ok auth")):  # fmt: skip
@@ -299,17 +230,6 @@ def test_no_breaker_opens_on_what_agents_did_or_may_have_done() -> None:
         verdict = judge(asked(rollout("401*3", id=f"r{n}"), "auth"), policy=UNTRUSTED)
         states |= {each.lane: each for each in feed(states.values(), verdict, now=float(n))}
     assert [state.phase for state in states.values()] == [Phase.OPEN]
-
-
-def test_an_answer_that_its_engine_aborted_counts_unless_references_end_so_too() -> None:
-    seen = rollout("200+tool 200")
-    first, last = seen.exchanges
-    seen = replace(seen, exchanges=(first, replace(last, finish_reason="abort")))
-    assert judge(seen).excluded_by == ("engine_aborted",)
-    for words, scoreable in (("ok ok ok", "yes"), ("provider_error", "no")):
-        verdict = judge(asked(seen, words), policy=UNTRUSTED)
-        assert verdict.scoreable == scoreable, words
-        assert "engine_aborted" in [each.check for each in verdict.validity], words
 
 
 # --- a harness's own refusals ---------------------------------------------------------------------

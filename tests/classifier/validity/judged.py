@@ -8,7 +8,7 @@ from typing import Any
 
 from classifier import judge
 from classifier.records import Exchange, RolloutRecord, Usage, UsageSource
-from classifier.verdicts import Coverage, ValidityFinding
+from classifier.verdicts import ValidityFinding
 from tests.builders import calls, rollout
 
 _USAGE = frozenset(field.name for field in fields(Usage))
@@ -59,9 +59,3 @@ def level(check: str, judged: RolloutRecord) -> str | None:
     """The finding's level, None where there is none."""
     finding = found(check, judged)
     return None if finding is None else finding.level.value
-
-
-def coverage(check: str, judged: RolloutRecord) -> tuple[int, int] | None:
-    """On how many calls of how many the check looked; None where it is about none."""
-    seen: Coverage | None = judge(judged).validity_coverage.get(check)
-    return None if seen is None else (seen.looked, seen.of)

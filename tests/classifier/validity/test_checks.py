@@ -12,8 +12,8 @@ from classifier.records import RolloutRecord
 from classifier.totals import TimeAccount
 from classifier.validity import CHECKS, examine, invalidates
 from classifier.validity.measurement import Measurement
-from classifier.verdicts import EVIDENCE, SEED, Coverage, Level, ValidityFinding
-from tests.builders import STARTED, rollout
+from classifier.verdicts import EVIDENCE, Level, ValidityFinding
+from tests.builders import STARTED
 from tests.classifier.test_export import exported
 from tests.classifier.validity.judged import call
 from tests.classifier.validity.judged import record as judged_record
@@ -41,21 +41,6 @@ def test_what_untrusted_agents_can_cause_takes_no_score() -> None:
         assert invalidates(found, validity="suspect", untrusted=False), check.name
         counted = not check.agent_can_cause
         assert invalidates(found, validity="suspect", untrusted=True) == counted, check.name
-
-
-def test_a_batch_states_its_policy_and_the_service_the_rest() -> None:
-    record = rollout("200 200")
-    last = replace(record.exchanges[-1], finish_reason="abort")
-    record = replace(record, exchanges=(record.exchanges[0], last))
-    lenient = replace(EVIDENCE, validity="none")
-    assert judge(record).scoreable == "no"
-    assert judge(record).health.value == "healthy"
-    assert judge(record, policy=lenient).scoreable == "yes"
-    assert judge(replace(record, validity="none")).scoreable == "yes"
-    assert judge(replace(record, validity="invalid"), policy=lenient).scoreable == "no"
-    verdict = judge(record)
-    assert [found.check for found in verdict.validity] == ["engine_aborted"]
-    assert verdict.validity_coverage["engine_aborted"] == Coverage(looked=2, of=2)
 
 
 def spoilt() -> RolloutRecord:
@@ -101,19 +86,6 @@ def test_before_the_outcome_the_same_is_found_of_what_came_so_far() -> None:
     ended = {each.check for each in judge(spoilt()).validity}
     assert ended - found == {"usage_mismatch"}
     assert found <= ended
-
-
-def test_unknown_facts_are_not_covered_and_nothing_is_found_of_them() -> None:
-    record = rollout("200+tool*3 200")
-    verdict = judge(record)
-    assert verdict.validity == ()
-    uncovered = {name for name, each in verdict.validity_coverage.items() if not each.looked}
-    assert uncovered == {
-        "prompt_truncated", "model_substituted", "serving_changed", "tool_calls_unparsed",
-        "answers_identical", "duplicate_identity",
-    }  # fmt: skip
-    assert judge(record, policy=SEED).validity == ()
-    assert judge(record, policy=SEED).validity_coverage == {}
 
 
 def healthy(count: int) -> RolloutRecord:

@@ -6,7 +6,6 @@ from typing import Any
 from classifier.tables import shipped
 from classifier.validity.serving import (
     MODEL_SUBSTITUTED,
-    SERVING_CHANGED,
     BatchFinding,
     Serving,
     are_other_models,
@@ -17,32 +16,10 @@ from classifier.validity.serving import (
     same_model,
     servings_of,
 )
-from tests.classifier.validity.judged import call, coverage, found, level, record
+from tests.classifier.validity.judged import call, level, record
 from tests.priced_models import names, version
 
 # --- Another model than was asked for -------------------------------------------------------------
-
-
-def test_what_answered_is_compared_with_what_was_asked() -> None:
-    for text, expected in (
-        ("200+tool@gpt-5>gpt-5*3", None),
-        ("200+tool@gpt-5>gpt-4o*3", "suspect"),  # in every call, and both are known models
-        ("200+tool@gpt-5>ours*3", "info"),  # perhaps an alias
-        ("200+tool@ours>gpt-5*3", "info"),
-        ("200+tool@gpt-5>gpt-5 200+side@gpt-5-mini>gpt-4o", "info"),  # beside main
-        ("200+tool@gpt-5>gpt-5*2 200+tool@gpt-5>gpt-4o", "suspect"),
-        ("200+tool@gpt-5>gpt-4.1 200+tool@gpt-5>gpt-4o", "suspect"),
-        ("200+tool@gpt-5>gpt-5 200+side@mini>mini 200+side@mini>nano", "info"),
-        ("200+tool@gpt-5*3", None),  # no answer names its model
-        ("200+tool@gpt-5>gpt-5 503@gpt-5 200+tool@gpt-5>gpt-5", None),
-    ):
-        calls = [call(one) for part in text.split() for one in _each(part)]
-        assert level(MODEL_SUBSTITUTED, record(calls)) == expected, text
-
-
-def _each(part: str) -> list[str]:
-    text, _, times = part.partition("*")
-    return [text] * int(times or 1)
 
 
 def test_names_of_one_model_are_no_substitution() -> None:
@@ -96,12 +73,6 @@ def test_names_that_may_well_mean_one_model_are_suspected_of_nothing() -> None:
         ), asked
 
 
-def test_a_declared_fallback_is_suspected_of_nothing_in_every_call() -> None:
-    calls = [call("200+tool@gpt-5>gpt-4o")] * 3
-    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5")) == "suspect"
-    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5", fallbacks=("gpt-4o",))) is None
-
-
 def test_the_known_models_are_those_of_the_price_table() -> None:
     """``python -m tests.priced_models`` writes them anew."""
     table = names()
@@ -110,17 +81,6 @@ def test_the_known_models_are_those_of_the_price_table() -> None:
         assert table == known
     assert len(known & table) > 0.9 * len(known)
     assert {"gpt-5", "gpt-4o", "gpt-4o-mini", "claude-opus-4-5", "gemini-2.5-pro"} <= known
-
-
-def test_an_operators_own_name_is_compared_with_nothing() -> None:
-    deployment = call("200+tool@my-deployment>gpt-5-2025-08-07%azure")
-    assert level(MODEL_SUBSTITUTED, record([deployment] * 3)) is None
-    assert level(
-        MODEL_SUBSTITUTED, record([deployment, call("200+tool@my-deployment>gpt-4o%azure")])
-    ) == ("suspect")
-    profile = "arn:aws:bedrock:eu-west-1:1:application-inference-profile/ab12"
-    one = call("200+tool>claude-sonnet-4-20250514%bedrock", model=profile)
-    assert level(MODEL_SUBSTITUTED, record([one, one])) is None
 
 
 def test_a_router_may_choose() -> None:
@@ -132,50 +92,6 @@ def test_a_router_may_choose() -> None:
         assert level(MODEL_SUBSTITUTED, record(chosen)) == "info", asked
     for asked in ("gpt-5", "openrouter/anthropic/claude-opus-4", "autoglm", "claude-defaulted"):
         assert not promises_none(asked), asked
-
-
-def test_a_declared_fallback_is_what_was_asked_for() -> None:
-    calls = [call("200+tool@gpt-5>gpt-5"), call("200+tool@gpt-5>o3", fallback=True)]
-    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5")) == "invalid"
-    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5", fallbacks=("o3",))) is None
-
-
-def test_a_gateway_that_says_so_is_believed() -> None:
-    for fallback, expected in ((True, "invalid"), (False, None), (None, None)):
-        calls = [call("200+tool@gpt-5>gpt-5"), call("200+tool@gpt-5>gpt-5", fallback=fallback)]
-        assert level(MODEL_SUBSTITUTED, record(calls)) == expected, fallback
-    side = call("200+side", fallback=True)
-    assert level(MODEL_SUBSTITUTED, record([call("200+tool"), side])) is None
-    finding = found(
-        MODEL_SUBSTITUTED, record([call("200+tool"), call("200+tool>glm-5", fallback=True)])
-    )
-    assert finding is not None
-    assert finding.sentence == (
-        "a gateway had another model (glm-5) stand in for gpt-5 in 1 of 1 answer"
-    )
-    assert finding.about == {"asked": "gpt-5", "answered": ["glm-5"]}
-
-
-def test_the_finding_names_the_models_and_the_calls() -> None:
-    calls = [call("200+tool@gpt-5>gpt-5-2025-08-07")] * 12 + [call("200+tool@gpt-5>gpt-4o")] * 3
-    finding = found(MODEL_SUBSTITUTED, record(calls))
-    assert finding is not None
-    assert finding.sentence == (
-        "gpt-5 was asked for; gpt-4o and gpt-5-2025-08-07 answered, gpt-4o in 3 of 15 calls"
-    )
-    assert finding.evidence == ("x12", "x13", "x14")
-    assert finding.about == {"asked": "gpt-5", "answered": ["gpt-4o", "gpt-5-2025-08-07"]}
-    finding = found(MODEL_SUBSTITUTED, record(calls[-2:]))
-    assert finding is not None
-    assert finding.sentence == "gpt-5 was asked for; gpt-4o answered 2 of 2 calls"
-
-
-def test_answers_that_name_no_model_are_not_covered() -> None:
-    assert coverage(MODEL_SUBSTITUTED, record([call("200+tool>gpt-5"), call("200+tool")])) == (1, 2)
-    assert coverage(
-        MODEL_SUBSTITUTED, record([call("200+tool", fallback=False), call("200+tool")])
-    ) == (1, 2)
-    assert coverage(MODEL_SUBSTITUTED, record([call("429")])) is None
 
 
 def test_one_model_is_listed_once() -> None:
@@ -266,53 +182,3 @@ def test_a_rollouts_calls_are_served_in_few_ways() -> None:
         serving("r1", "gpt-5", served_by="A"), serving("r1", "o3"),
     ]  # fmt: skip
     assert compare(servings_of("r1", answers)) == compare(servings_of("r1", answers[::-1]))
-
-
-# --- Another provider or engine behind one model --------------------------------------------------
-
-
-def test_a_change_behind_one_model_is_worth_knowing() -> None:
-    for one, two, expected in (
-        ({"served_by": "Azure"}, {"served_by": "Azure"}, None),
-        ({"served_by": "Azure"}, {"served_by": "OpenAI"}, "info"),
-        ({"served_by": "Azure"}, {}, None),  # the other does not say
-        ({"system_fingerprint": "fp_1"}, {"system_fingerprint": "fp_2"}, "info"),
-        ({"system_fingerprint": "fp_1"}, {"served_by": "Azure"}, None),
-        ({"served_by": "A", "model": "gpt-5"}, {"served_by": "B", "model": "mini"}, None),
-        ({"weight_version": "41"}, {"weight_version": "41"}, None),
-        ({"weight_version": "41"}, {"weight_version": "42"}, "info"),
-        ({"weight_version": "41,42"}, {"weight_version": "42"}, "info"),  # within one answer
-        ({"weight_version": "41"}, {}, None),
-        ({"served_by": "A"}, {"served_by": "B", "upstream": "other"}, None),
-        ({"served_by": "A", "model": "gpt-5"}, {"served_by": "B", "model": "openai/gpt-5"}, "info"),
-    ):
-        assert level(SERVING_CHANGED, record([call(**one), call(**two)])) == expected, (one, two)
-
-
-def test_the_finding_lists_what_served() -> None:
-    calls = [
-        call(served_by=name, system_fingerprint=fp)
-        for name, fp in (("Together", "a"), ("Groq", "a"), ("Groq", "b"))
-    ]
-    finding = found(SERVING_CHANGED, record([*calls, call()]))
-    assert finding is not None
-    assert finding.sentence == (
-        "one model was served by 2 providers (Groq, Together) and 2 engine "
-        "configurations (a, b) over 3 calls"
-    )
-    assert (finding.calls, finding.of, finding.evidence) == (3, 3, ("x0", "x1", "x2"))
-    assert finding.about == {"served_by": ["Groq", "Together"], "system_fingerprint": ["a", "b"]}
-
-
-def test_a_rollout_that_spans_versions_of_the_weights_says_which() -> None:
-    calls = [call(weight_version=version) for version in ("step-41", "step-41,step-42", "step-42")]
-    finding = found(SERVING_CHANGED, record([*calls, call()]))
-    assert finding is not None
-    assert (finding.calls, finding.of) == (3, 3)
-    assert finding.about == {"weight_version": ["step-41", "step-42"]}
-    assert "2 weight versions (step-41, step-42) over 3 calls" in finding.sentence
-
-
-def test_answers_that_name_neither_are_not_covered() -> None:
-    assert coverage(SERVING_CHANGED, record([call(served_by="A"), call(), call("429")])) == (1, 2)
-    assert coverage(SERVING_CHANGED, record([call("429")])) is None
