@@ -3,8 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 from classifier.records import Exchange
-from proxy.wire.dialect import ResponseFacts
-from proxy.wire.dialects.others import COHERE_CHAT, COHERE_LISTS, OLLAMA_CHAT, OLLAMA_EMBED, OPAQUE
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import SSE, dump
 
@@ -56,63 +54,3 @@ def test_what_others_answer_there_is_read_by_its_shape() -> None:
     assert facts(read) == ("opaque", "length", True, None, False, (None, 3))
     vllm = {"choices": [{"token_ids": [1, 2], "finish_reason": "stop"}]}  # tokens in and out
     assert facts(observed(dump(vllm), PATH)) == ("opaque", "stop", True, None, False, (None, None))
-
-
-# --- Ollama's own API, line by line ---------------------------------------------------------------
-
-
-def test_the_counts_stand_on_the_last_line() -> None:
-    reading = ResponseFacts()
-    OLLAMA_CHAT.read(reading, {"done": False, "message": {"content": "a"}, "eval_count": 1}, None)
-    assert (reading.output, reading.output_tokens, reading.ended) == (True, None, False)
-    last = {"done": True, "done_reason": "stop", "prompt_eval_count": 4, "eval_count": 9}
-    OLLAMA_CHAT.read(reading, last, None)
-    assert (reading.input_tokens, reading.output_tokens) == (4, 9)
-    assert (reading.finish_reason, reading.ended) == ("stop", True)
-
-
-def test_a_line_without_done_is_of_another_api() -> None:
-    reading = ResponseFacts()
-    OLLAMA_CHAT.read(reading, {"message": {"content": "a"}}, None)
-    assert reading == ResponseFacts()
-
-
-def test_an_embedding_is_output() -> None:
-    reading = ResponseFacts()
-    OLLAMA_EMBED.read(reading, {"embeddings": [[1.0]], "prompt_eval_count": 4}, None)
-    assert (reading.output, reading.input_tokens) == (True, 4)
-
-
-# --- Cohere's chat and lists, event by event ------------------------------------------------------
-
-
-def test_tokens_are_believed_before_billed_units() -> None:
-    reading = ResponseFacts()
-    both = {"tokens": {"input_tokens": 9.0}, "billed_units": {"input_tokens": 3.0}}
-    COHERE_CHAT.read(reading, {"type": "message-end", "delta": {"usage": both}}, None)
-    assert (reading.input_tokens, reading.ended) == (9, True)
-
-
-def test_billed_units_stand_in_where_there_are_no_tokens() -> None:
-    reading = ResponseFacts()
-    COHERE_LISTS.read(
-        reading, {"embeddings": [[1]], "meta": {"billed_units": {"input_tokens": 3}}}, None
-    )
-    assert (reading.input_tokens, reading.output) == (3, True)
-
-
-def test_an_error_s_message_is_no_answer() -> None:
-    reading = ResponseFacts()
-    COHERE_CHAT.read(reading, {"message": "m", "error": {}}, None)
-    assert not reading.understood
-
-
-# --- The dialect of unknown formats ---------------------------------------------------------------
-
-
-def test_nothing_is_guessed() -> None:
-    reading = ResponseFacts()
-    OPAQUE.read(reading, {"usage": {"prompt_tokens": 1}, "choices": [{}]}, "message_stop")
-    assert reading == ResponseFacts()
-    assert OPAQUE.totals(reading) == (None, None)
-    assert not OPAQUE.known
