@@ -21,63 +21,17 @@ from tests.builders import asked, calls, outcome, rollout
 from tests.classifier.truth import SEQUENCES, TABLE
 from tests.tables import each
 
-REPORTED = Proof(ProofSource.REPORTED)
-
 
 def wire(first: str, last: str) -> Proof:
     return Proof(ProofSource.WIRE, first, last)
 
 
-@each(
-    "text, said, proof",
-    [
-        ("200+read", {}, wire("x0", "x0")),
-        ("503 200+tool+read 200+garbled 200+read 200+blank left", {}, wire("x1", "x3")),
-        ("200+tool+read 503*3", {}, wire("x0", "x0")),  # of a failed one too
-        ("200+text+truncated 200+tool+read", {}, wire("x0", "x1")),  # half an answer is output
-        ("200+refusal+read", {}, wire("x0", "x0")),
-        ("200+queued 200+polled 200+fetched+read", {}, wire("x2", "x2")),
-        ("503 503^1 200+read^2", {}, wire("x2", "x2")),
-        ("200+shaped", {}, wire("x0", "x0")),
-        # of the model under test, where one is known
-        ("200+read+side 200+tool+read 200+read+side", {}, wire("x1", "x1")),
-        ("200+read@o4 200+read@o5", {"model": "o5"}, wire("x1", "x1")),
-        ("200+read@o4 302+empty@o5", {"model": "o5"}, None),
-        ("200+read@o4 302+empty@o5", {"model": "o6"}, wire("x0", "x0")),
-        ("200+read+judge 302+empty", {}, None),
-        # what was recorded before answers had a state
-        ("200", {}, wire("x0", "x0")),
-        ("200+empty 200+tool 200+empty", {}, wire("x1", "x1")),
-        ("200+unread", {}, wire("x0", "x0")),
-        ("200+nousage 401", {}, wire("x0", "x0")),
-        ("200+media*2", {}, wire("x0", "x1")),
-        # pictures, speech, lines of a batch; an upload is none
-        ("200+media+garbled 200+media+read", {}, wire("x1", "x1")),
-        ("302+empty 200+media+read", {}, wire("x1", "x1")),
-        ("302+empty@o5 200+media+read@o4", {"model": "o5"}, None),
-        ("302+empty%azure 200+media+read%groq", {"upstream": "azure"}, None),
-        ("200+media+garbled", {}, None),
-        # no output
-        ("", {}, None),
-        ("401*3", {}, None),
-        ("200+garbled 200+blank 200+unseen", {}, None),
-        ("left pending", {}, None),
-        # the runner's own counts
-        ("", {"total_tokens": 900}, REPORTED),
-        ("200+unseen", {"tool_calls": 2}, REPORTED),
-        ("", {"total_tokens": 0, "tool_calls": 0}, None),
-        ("200+read", {"total_tokens": 900}, wire("x0", "x0")),
-        ("", {"usage_channel": "none"}, None),
-    ],
-)
-def test_the_proof_names_the_first_and_the_last_call_with_output(
-    text: str, said: dict[str, Any], proof: Proof | None
-) -> None:
-    seen = rollout(text, **said)
-    verdict = judge(seen)
-    assert verdict.proof == proof
-    assert result(seen, verdict).proof == proof
-    assert judge(seen, policy=SEED).proof is None
+def test_a_result_has_its_verdicts_proof_and_the_seed_has_none() -> None:
+    for row in TABLE:
+        seen = row.rollout
+        verdict = judge(seen)
+        assert result(seen, verdict).proof == verdict.proof, str(row)
+        assert judge(seen, policy=SEED).proof is None, str(row)
 
 
 def test_a_token_counted_before_the_first_word_is_no_output() -> None:

@@ -24,164 +24,17 @@ from classifier.batches import reward_of
 from classifier.codec import encode_result
 from classifier.diagnostics import ApiErrorInfo, SuspectedApiErrorInfo
 from tests.builders import outcome, rollout
-from tests.tables import each
+from tests.tables import each, lines
 
 
 def judged(rollout: RolloutRecord) -> Result:
     return result(rollout, judge(rollout))
 
 
-@each(
-    "text, said, expected",
-    [
-        # finished and passed
-        (
-            "200+tool 200",
-            {"rewards": {"reward": 1.0}},
-            {"status": "success", "termination_reason": "agent_stop", "rewards": {"reward": 1.0}},
-        ),
-        # finished and failed
-        (
-            "200+tool 200",
-            {"rewards": {"reward": 0.0}, "eval": {"passed": False}},
-            {"rewards": {"reward": 0.0}, "eval": {"passed": False}, "scoreable": "yes"},
-        ),
-        # the user was satisfied
-        (
-            "200+tool",
-            {"termination_reason": "user_stop"},
-            {"termination_reason": "user_stop", "error": None},
-        ),
-        # step limit
-        (
-            "200+tool*40",
-            {"termination_reason": "max_steps"},
-            {"termination_reason": "max_steps", "status": "success", "scoreable": "yes"},
-        ),
-        # nobody knows why it stopped
-        ("200", {"termination_reason": "unknown"}, {"termination_reason": "unknown"}),
-        ("200", {"termination_reason": None}, {"termination_reason": None}),
-        # timeout
-        (
-            "200+tool",
-            {"status": "task_timeout", "error": "3600 s are over"},
-            {"status": "task_timeout", "termination_reason": None, "error": "3600 s are over"},
-        ),
-        # exception
-        (
-            "200+tool",
-            {"status": "agent_error", "error": "KeyError", "rewards": None},
-            {"status": "agent_error", "error": "KeyError", "rewards": None, "health": "healthy"},
-        ),
-        # the verifier broke: its own channel
-        (
-            "200+tool",
-            {"status": "evaluation_failed", "verifier_error": "exit 2", "rewards": None},
-            {"verifier_error": "exit 2", "error": None, "error_category": None},
-        ),
-        # setup failed
-        (
-            "",
-            {"status": "setup_failed", "prompts_executed": 0, "error": "no image"},
-            {"health": "not_judged", "error": "no image", "scoreable": "no"},
-        ),
-        # export failed
-        (
-            "",
-            {"prompts_executed": 0, "export_error": "disk full"},
-            {
-                "health": "not_judged",
-                "export_error": "disk full",
-                "rewards": None,
-                "error": "does not count: no prompt was executed; see the runner's own error",
-            },
-        ),
-        # the judge had a dead key, so that nobody knows what the agent deserved
-        (
-            "200+tool 200 401+judge*2",
-            {"rewards": {"reward": 0.0}, "eval": {"passed": False}},
-            {
-                "health": "healthy",
-                "scoreable": "no",
-                "rewards": None,
-                "eval": {"passed": False},
-                "error_category": None,
-                "error": "does not count: role judge did not reach its model in 2 of 2 calls "
-                "(auth) (judge_failed); look at the calls",
-            },
-        ),
-        # the same, and the runner has an error of its own
-        (
-            "200+tool 200 401+judge*2",
-            {"rewards": {"reward": 0.0}, "error": "ValueError"},
-            {"rewards": None, "error": "ValueError"},
-        ),
-        # the policy leaves it out
-        (
-            "200+tool*9",
-            {"termination_reason": "max_steps", "max_steps": "exclude"},
-            {
-                "rewards": None,
-                "error": "does not count: the agent ran out of steps, which the policy leaves out "
-                "(max_steps)",
-            },
-        ),
-        # nobody knows whether a model was reached: the runner's rewards stay
-        (
-            "200+tool 400",
-            {"rewards": {"reward": 0.0}},
-            {"scoreable": "unknown", "rewards": {"reward": 0.0}, "error": None},
-        ),
-        # a dead key, and points all the same
-        (
-            "401*4",
-            {"rewards": {"reward": 1.0}, "eval": {"passed": True}},
-            {
-                "status": "success",
-                "rewards": None,
-                "eval": {"passed": True},
-                "error_category": "api_error",
-                "error": "api_error [auth, permanent]: HTTP 401 on 4 of 4 calls",
-                "suspected_api_error_info": None,
-            },
-        ),
-        # a dead key that the runner saw too
-        (
-            "401*4",
-            {"status": "agent_error", "error": "exit code 1"},
-            {"error": "exit code 1", "error_category": "api_error", "rewards": None},
-        ),
-        # nothing at all
-        (
-            "",
-            {"rewards": {"reward": 0.0}},
-            {
-                "error_category": "suspected_api_error",
-                "rewards": None,
-                "api_error_info": None,
-                "error": "suspected_api_error: "
-                "a prompt was executed, yet no call, token or tool call was seen",
-            },
-        ),
-        # cut off at the step limit
-        (
-            "200+tool 429*3",
-            {"termination_reason": "max_steps"},
-            {"termination_reason": "max_steps", "error_category": "api_error", "rewards": None},
-        ),
-        # undecided keeps the rewards, but no score counts them
-        (
-            "200 lost",
-            {"rewards": {"reward": 1.0}},
-            {"health": "undecided", "rewards": {"reward": 1.0}, "scoreable": "unknown"},
-        ),
-    ],
-)  # fmt: skip
-def test_a_result_holds_the_facts_apart(
-    text: str, said: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    encoded = encode_result(judged(rollout(text, **said)))
-    assert {name: encoded[name] for name in expected} == expected
+@each("row", lines(Path(__file__).with_name("results.jsonl")), ids=lambda row: row["fact"])
+def test_a_result_holds_the_facts_apart(row: dict[str, Any]) -> None:
+    encoded = encode_result(judged(rollout(row["calls"], **row["said"])))
+    assert {name: encoded[name] for name in row["result"]} == row["result"]
 
 
 def test_the_one_number_that_is_stored_counts_as_the_rewards_do() -> None:
