@@ -10,7 +10,6 @@ from classifier import Policy
 from classifier.codec import (
     decode_exchange,
     decode_outcome,
-    decode_references,
     decode_rollout,
     encode_exchange,
     encode_outcome,
@@ -28,8 +27,8 @@ def rollout_of(row: Row) -> RolloutRecord:
 
     ``calls`` are words of ``tests.builders``, in one text or a list; where a call differs from its
     words, it is a list of them and its fields by the contract's names. ``said`` is what
-    ``tests.builders.rollout`` takes; ``rollout``, ``outcome`` and ``references``
-    are fields by the contract's names, ``asked`` the answers to questions.
+    ``tests.builders.rollout`` takes; ``rollout`` and ``outcome`` are fields by the contract's
+    names, ``asked`` the answers to the questions that an untrusted agent's failures want.
     """
     calls = [row["calls"]] if isinstance(row["calls"], str) else row["calls"]
     words = [call if isinstance(call, str) else call[0] for call in calls]
@@ -46,8 +45,6 @@ def rollout_of(row: Row) -> RolloutRecord:
         seen = replace(about, exchanges=seen.exchanges, outcome=seen.outcome)
     if "outcome" in row and seen.outcome is not None:
         seen = replace(seen, outcome=decode_outcome(encode_outcome(seen.outcome) | row["outcome"]))
-    if "references" in row:
-        seen = replace(seen, references=decode_references(row["references"]))
     if questions := dict(row.get("asked", {})):
         not_run = questions.pop("not_run", None)
         seen = asked(seen, **questions, not_run=NotRun(not_run) if not_run else None)
