@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -22,6 +23,7 @@ from proxy.wire.request import (
     writes_model_twice,
 )
 from tests.proxy.wire.samples import dump
+from tests.tables import each, lines
 
 
 def reader(body: bytes) -> RequestReader:
@@ -34,26 +36,25 @@ def read_fields(body: bytes) -> RequestFields:
     return reader(body).fields()
 
 
-@pytest.mark.parametrize(
-    ("request_", "answer"),
-    [
-        ({"model": "m", "messages": []}, ("m", False, False)),
-        ({"messages": [], "model": "m", "stream": True}, ("m", True, False)),
-        ({"model": "m", "stream": None, "tools": []}, ("m", False, False)),
-        ({"model": "m", "tools": [{"name": "f"}]}, ("m", False, True)),
-        ({"model": "m", "functions": [{"name": "f"}]}, ("m", False, True)),
-        ({"toolConfig": {"tools": [{"toolSpec": {}}]}}, (None, False, True)),
-        ({"model": "g", "request": {"tools": [{"functionDeclarations": []}]}},
-         ("g", False, True)),
-        ({"model": "c", "input": [{"type": "additional_tools", "tools": [{"name": "f"}]}]},
-         ("c", False, True)),
-        ({"model": "c", "input": [{"type": "message", "tools": [{}]}, "a"]}, ("c", False, False)),
-        ({"agent": "deep-y", "input": "a", "background": True}, ("agents/deep-y", False, False)),
-        ({"model": 7, "stream": "yes"}, ("7", False, False)),
-    ],
-)  # fmt: skip
-def test_model_stream_and_tools_are_read(request_: object, answer: RequestFields) -> None:
-    assert read_fields(dump(request_)) == answer
+@each("row", lines(Path(__file__).with_name("requests.jsonl")), ids=str)
+def test_fields_limits_and_what_chooses_are_as_written(row: dict[str, Any]) -> None:
+    match row:
+        case {"request": request, "fields": fields}:
+            assert list(read_fields(dump(request))) == fields
+        case {"request": request, "limit": limit}:
+            assert output_limit(request) == limit
+        case {"request": request, "ambiguous": ambiguous}:
+            read = reader(request.encode())
+            read.fields()
+            assert read.ambiguous is ambiguous
+        case {"header": name, "chooses": chooses}:
+            head = {b"user-agent": b"a", name.encode(): b"1"}
+            assert may_select(head) or not chooses
+            for operators_key in (True, False):
+                found = in_head(head, b"", operators_key=operators_key)
+                assert found == (((name, b"1"),) if chooses else ())
+        case _:
+            raise AssertionError(row)
 
 
 def test_only_the_request_s_own_keys_count_not_those_of_an_earlier_tool_call() -> None:
@@ -95,42 +96,6 @@ JSON = st.recursive(
                          "maxOutputTokens", "inferenceConfig", "maxTokens"]), inner, max_size=4),
     max_leaves=8,
 )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("request_", "limit"),
-    [
-        ({"max_tokens": 4096}, 4096),
-        ({"max_completion_tokens": 9}, 9),
-        ({"max_output_tokens": 1}, 1),
-        ({"max_tokens_to_sample": 300}, 300),
-        ({"max_gen_len": 300}, 300),
-        ({"generationConfig": {"maxOutputTokens": 8192}}, 8192),
-        ({"model": "g", "request": {"generationConfig": {"maxOutputTokens": 77}}}, 77),
-        ({"inferenceConfig": {"maxTokens": 512}}, 512),
-        ({"textGenerationConfig": {"maxTokenCount": 5}}, 5),
-        ({"options": {"num_predict": 128}}, 128),
-        ({"options": {"num_predict": -1}}, None),
-        ({"type": "response.create", "response": {"max_output_tokens": 40}}, 40),
-        ({"type": "response.create", "response": {"max_output_tokens": "inf"}}, None),
-        ({"max_tokens": 4096, "max_completion_tokens": 100}, 100),
-        ({"max_tokens": 100, "max_completion_tokens": None}, 100),
-        ({"max_tokens": 0}, None),
-        ({"max_tokens": True}, None),
-        ({"max_tokens": "4096"}, 4096),
-        ({"max_tokens": 10**9}, 10**9),
-        ({"max_tokens": 10**9 + 1}, None),
-        ({"max_tokens": 16.0}, 16),
-        ({"max_tokens": 16.5}, None),
-        ({"options": 5, "request": [], "generationConfig": "x"}, None),
-        ({"messages": [{"max_tokens": 5}]}, None),
-        ({}, None),
-    ],
-)
-def test_the_smallest_limit_that_a_request_states(
-    request_: dict[str, Any], limit: int | None
-) -> None:
-    assert output_limit(request_) == limit
 
 
 def test_requests_inside_requests_are_not_followed_down() -> None:
@@ -242,36 +207,6 @@ def test_the_version_of_the_installed_sdk_chooses_nothing() -> None:
     assert in_head({b"anthropic-version": str(sent).encode()}, b"", operators_key=False) == ()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "x-envoy-upstream-rq-timeout-ms", "x-envoy-max-retries", "x-portkey-config",
-        "x-portkey-custom-host", "x-portkey-request-timeout", "x-litellm-timeout",
-        "x-litellm-num-retries", "cf-aig-request-timeout", "cf-aig-skip-cache",
-        "helicone-target-url", "helicone-fallbacks", "helicone-ratelimit-policy",
-    ],
-)  # fmt: skip
-def test_headers_that_steer_a_gateway_choose(name: str) -> None:
-    head = {b"user-agent": b"a", name.encode(): b"1"}
-    assert may_select(head)
-    for operators_key in (True, False):
-        assert in_head(head, b"", operators_key=operators_key) == ((name, b"1"),)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "x-portkey-trace-id", "x-portkey-metadata", "x-portkey-parent-span-id",
-        "x-litellm-tags", "x-litellm-spend-logs-metadata", "x-litellm-call-id",
-        "x-litellm-session-id", "cf-aig-metadata", "cf-aig-collect-log", "cf-aig-event-id",
-        "helicone-session-path", "helicone-property-app", "helicone-user-id", "helicone-request-id",
-        "x-envoy-external-address", "x-envoy-attempt-count", "user-agent", "x-request-id",
-    ],
-)  # fmt: skip
-def test_headers_that_only_note_a_call_choose_nothing(name: str) -> None:
-    assert in_head({name.encode(): b"1"}, b"", operators_key=False) == ()
-
-
 def test_fields_of_the_body_that_choose_are_found() -> None:
     chosen = in_body({"model": "m", "service_tier": "flex", "provider": {"order": ["a"]}})
     assert chosen == (("provider", b'{"order":["a"]}'), ("service_tier", b'"flex"'))
@@ -284,35 +219,6 @@ def test_a_digest_tells_choices_apart_and_holds_none_of_them() -> None:
     assert digest(one, SALT) != digest(one, b"other salt")
     assert digest((("ab", b"c"),), SALT) != digest((("a", b"bc"),), SALT)
     assert digest((), SALT) is None
-
-
-# A body, and whether two of its keys spell the model.
-BODIES: tuple[tuple[bytes, bool], ...] = (
-    (b'{"model":"a"}', False),
-    (b'{"model":"a","model":"b"}', True),
-    (b'{"model":"a","messages":[],"\\u006dodel":"b"}', True),
-    (b'{"\\u006d\\u006F\\u0064\\u0065\\u006c":"a","model":"b"}', True),
-    (b'{"\\u006dodel":"a"}', False),
-    (b'{"model":"a","Model":"b"}', True),
-    (b'{"MODEL":"a","mOdel":"b"}', True),
-    (b'{"Model":"a"}', False),
-    (b'{"model":"a","tools":[{"properties":{"model":{"type":"string"}}}]}', False),
-    (b'{"model":"model","x":"model"}', False),
-    (b'{"model":"a","messages":[{"content":"{\\"model\\":\\"b\\"} caf\\u00e9 \\u0061"}]}', False),
-    (b'{"messages":[]}', False),
-    (b'{"model":"a","x":NaN}', False),
-    (b'{"model":"a","model":"b","x":"\\ud83d"}', True),
-    (b'{"model":"a",}', True),
-    (b'[{"model":"a"}, {}]}', True),
-)  # fmt: skip
-
-
-def test_two_keys_that_spell_model_are_seen() -> None:
-    for body, ambiguous in BODIES:
-        reader = RequestReader((), 1_000_000)
-        reader.feed(body)
-        reader.fields()
-        assert reader.ambiguous is ambiguous, body
 
 
 @pytest.mark.parametrize(
