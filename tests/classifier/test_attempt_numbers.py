@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from classifier.attempt_numbers import NextTry, TaskTries, Try, TryState, next_try
 from classifier.attempt_numbers import TaskPlace as Place
+from tests.tables import each
 
 RUNS, COUNTS, FAILED = TryState.RUNNING, TryState.MEASURED, TryState.UNMEASURED
 
@@ -31,7 +30,7 @@ def test_after_one_that_ended_unmeasured_comes_its_next_attempt() -> None:
     assert next_try(tried((3, None, FAILED))) == NextTry(Place(3, 1))
 
 
-@pytest.mark.parametrize("state", [RUNS, COUNTS])
+@each("state", [RUNS, COUNTS])
 def test_a_repeat_that_is_measured_or_running_is_followed_by_a_new_one(state: TryState) -> None:
     assert next_try(tried((None, None, state))) == NextTry(Place(1, 0))
     assert next_try(tried((None, 0, FAILED), (None, 1, state))) == NextTry(Place(1, 0))
@@ -67,7 +66,7 @@ def test_each_planned_repeat_is_begun_before_any_is_tried_again() -> None:
     assert next_try(one, 2) == NextTry(Place(0, 0)), "the one was not planned"
 
 
-@pytest.mark.parametrize("state", [RUNS, COUNTS])
+@each("state", [RUNS, COUNTS])
 def test_no_place_is_left_once_all_repeats_are_measured_or_running(state: TryState) -> None:
     filled = tried((0, 0, state), (1, 0, COUNTS), repeats=2)
     assert next_try(filled, 2) is None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
 from classifier.evidence import Evidence
 from classifier.records import USED_UP, Cause, Neighbours, RolloutRecord
@@ -14,6 +12,7 @@ from classifier.references import UNASKABLE, NotRun
 from classifier.rules import judge
 from classifier.verdicts import EVIDENCE, AttributedTo, Health, Policy, Subcategory
 from tests.builders import asked, calls, rollout, series
+from tests.tables import each
 
 AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, AttributedTo.PROVIDER
 UNKNOWN = AttributedTo.UNKNOWN
@@ -264,7 +263,7 @@ def test_a_limit_of_a_tier_that_only_its_agent_asks_for_is_its_agents() -> None:
         assert whose(replace(seen, references={"x1": series(words)}), "untrusted").to is to, words
 
 
-@pytest.mark.parametrize("code", [1003, 1007, 1008, 1009])
+@each("code", [1003, 1007, 1008, 1009])
 def test_a_close_that_answers_what_was_sent_is_an_untrusted_agents_own(code: int) -> None:
     record = rollout("200@gpt-5 net@gpt-5", **BOUND)
     rejected = Cause(

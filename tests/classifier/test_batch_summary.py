@@ -19,6 +19,7 @@ from classifier.batches import Entry, excused, task_repeats
 from classifier.repeat_counts import CountedRollout, part_of
 from tests.classifier.entries_summary import reported_zeros, scores, summarize
 from tests.classifier.test_repeat_counts import ENTRIES, entry, shapes
+from tests.tables import each
 
 
 @given(entries=ENTRIES)
@@ -96,8 +97,8 @@ def test_scores_that_no_model_earned_are_counted_and_make_no_batch_invalid() -> 
 TOO_MANY = ": more than 5 %, so the batch is no valid measurement"
 
 
-@pytest.mark.parametrize(
-    ("unknown", "slots", "valid", "lines"),
+@each(
+    "unknown, slots, valid, lines",
     [
         (0, 40, True, []),
         (2, 40, True, ["not known if they measure: 2 rollouts of 40 (5 %)"]),

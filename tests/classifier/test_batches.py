@@ -14,6 +14,7 @@ from classifier.batches import Entry, Scores, reward_of, task_repeats
 from classifier.statistics import wilson
 from tests.builders import rollout
 from tests.classifier.entries_summary import check, scores, summarize
+from tests.tables import each
 
 
 def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:
@@ -49,7 +50,7 @@ def test_points_given_to_a_rollout_that_reached_no_model_do_not_count() -> None:
     assert (told.score_all, told.score_effective) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("text", ["lost", "left"])
+@each("text", ["lost", "left"])
 def test_what_nobody_can_tell_is_left_out(text: str) -> None:
     told = scored(record("200", 1.0), record(text, 1.0))
     assert (told.scoreable, told.score_effective, told.score_worst) == (1, 1.0, 0.5)
@@ -83,8 +84,8 @@ def test_out_of_steps_is_scored_unless_policy_says_otherwise() -> None:
     assert scored(excluded).scoreable == 0
 
 
-@pytest.mark.parametrize(
-    ("rewards", "eval_", "reward"),
+@each(
+    "rewards, eval_, reward",
     [
         ({"reward": 0.5, "style": 1.0}, None, 0.5),
         ({"score": 0.25}, None, 0.25),

@@ -16,6 +16,7 @@ from classifier.canonical_json import (
     record_digest,
     rounded,
 )
+from tests.tables import each
 
 # RFC 8785, appendix B: the bits of a double, and its text.
 NUMBERS = {
@@ -34,7 +35,7 @@ NUMBERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("bits", "text"), NUMBERS.items())
+@each("bits, text", NUMBERS.items())
 def test_a_number_is_written_as_the_rfc_lists_it(bits: str, text: str) -> None:
     number: float = struct.unpack(">d", bytes.fromhex(bits))[0]
     assert canonical_json(number).decode() == text
@@ -57,7 +58,7 @@ def test_a_number_is_read_back_as_it_was(number: float) -> None:
     assert float(canonical_json(number)) == number
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**53 + 1, "\ud800", {1: 2}, b"x"])
+@each("value", [float("nan"), float("inf"), 2**53 + 1, "\ud800", {1: 2}, b"x"])
 def test_what_has_no_canonical_form_is_refused(value: object) -> None:
     with pytest.raises(CanonicalError):
         canonical_json(value)

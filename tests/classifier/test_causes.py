@@ -104,7 +104,7 @@ def test_a_bare_word_proves_nothing(word: str, status: int) -> None:
 # -- what is stored ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "code",
     [
         "sk-proj-abcdefghijklmnop1234",
@@ -125,7 +125,7 @@ def test_a_code_that_could_be_a_key_or_a_sentence_is_not_stored(code: str) -> No
 SECRET = "Zq7-the-prompt-itself-Zq7"
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         {"error": {"message": SECRET, "type": "t", "code": "c"}},

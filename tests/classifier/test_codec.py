@@ -34,6 +34,7 @@ from classifier.codec import (
 from classifier.records import Neighbours
 from tests.builders import calls, exchange, outcome, rollout
 from tests.drawn import drawn
+from tests.tables import each
 
 CONTRACT_EXCHANGE = [
     "id",
@@ -106,8 +107,8 @@ def test_an_exchange_is_flat() -> None:
     assert (flat["subcategory"], flat["retry_after_s"]) == ("quota", 5.0)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"),
+@each(
+    "key, value",
     [
         ("status", "429"),
         ("status", True),
@@ -145,8 +146,8 @@ def test_an_outcome_reads_back_equal(written: Outcome) -> None:
     assert decode_outcome(json.loads(json.dumps(encode_outcome(written)))) == written
 
 
-@pytest.mark.parametrize(
-    ("said", "error", "field"),
+@each(
+    "said, error, field",
     [
         ({}, CodecError, "status"),
         ({"status": "fine"}, CodecError, "status"),
@@ -185,8 +186,8 @@ def test_a_rollout_reads_back_without_its_exchanges_and_outcome() -> None:
     assert decode_rollout(encode_rollout(full)) == RolloutRecord(id="r1", batch="b1", task="task-7")
 
 
-@pytest.mark.parametrize(
-    ("near", "field"),
+@each(
+    "near, field",
     [
         ([], "neighbours"),
         ({"x1": 5}, "neighbours.x1"),

@@ -15,6 +15,7 @@ from classifier.verdicts import OWN_FAILURES
 from tests.builders import calls, cause, rollout
 from tests.classifier.truth import SEQUENCES, TABLE
 from tests.opcodes import opcodes
+from tests.tables import each
 
 
 def test_the_evidence_is_the_same_in_whatever_order_records_arrive() -> None:
@@ -114,8 +115,8 @@ def test_without_calls_or_readable_names_nothing_is_known_to_be_unseen() -> None
     assert main_lane_of(nameless, seen).unseen is False
 
 
-@pytest.mark.parametrize(
-    ("text", "registered", "to_it"),
+@each(
+    "text, registered, to_it",
     [
         ("200+tool 401+huge*2", "gpt-5", 3),
         ("200+tool 401+huge*2", None, 3),

@@ -15,6 +15,7 @@ from classifier.__main__ import LineError, judge_export, main, rollouts_of
 from classifier.codec import encode_exchange, encode_outcome, encode_rollout, encode_verdict
 from tests.builders import rollout
 from tests.classifier.truth import TABLE
+from tests.tables import each
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,8 +55,8 @@ def test_exchanges_alone_give_a_provisional_verdict() -> None:
     assert (verdict.health, verdict.provisional) == (Health.API_ERROR, True)
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
+@each(
+    "line, said",
     [
         ("[]", "line 1: is not an object"),
         ("{", "line 1: "),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from classifier import Subcategory
 from classifier.fingerprints import Lane, cause_name, fingerprint, plain
 from tests.builders import exchange
+from tests.tables import each
 
 NAMES = st.none() | st.from_regex(r"[a-z][a-z0-9.]{0,8}", fullmatch=True)
 
@@ -27,7 +28,7 @@ def test_a_written_lane_reads_back(
     assert Lane.read(str(lane)) == lane
 
 
-@pytest.mark.parametrize("text", ["", "openai", "openai/gpt-5"])
+@each("text", ["", "openai", "openai/gpt-5"])
 def test_what_is_no_lane_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="lane"):
         Lane.read(text)

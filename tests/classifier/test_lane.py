@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import pytest
-
 from classifier.lane import (
     Counted,
     Silence,
@@ -23,6 +21,7 @@ from classifier.lane import (
 )
 from classifier.lane_health import Failures, LaneTally, RolloutCalls
 from classifier.verdicts import Subcategory
+from tests.tables import each
 
 DOWN = Silence(since=1000.0, last=1000.0, failed=4, cause="provider_error")
 
@@ -70,9 +69,7 @@ def test_failures_since_the_last_answer_are_a_silence() -> None:
     ), "of any key"
 
 
-@pytest.mark.parametrize(
-    "cause", [Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND]
-)
+@each("cause", [Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND])
 def test_what_waiting_does_not_mend_is_no_silence(cause: Subcategory) -> None:
     assert silence([failing(10, 601.0, 602.0, cause=cause, more=7)]) is None
 
@@ -122,7 +119,7 @@ def test_those_that_wait_do_not_come_back_together_nor_late() -> None:
     assert {math.floor(each.ask_s) for each in asks} <= set(range(5, 11))
 
 
-@pytest.mark.parametrize(("down_s", "most_s"), [(2.0, 1.0), (20.0, 5.0), (300.0, 10.0)])
+@each("down_s, most_s", [(2.0, 1.0), (20.0, 5.0), (300.0, 10.0)])
 def test_who_waits_for_a_probe_that_is_out_comes_back_soon(down_s: float, most_s: float) -> None:
     before = Silence(since=1000.0 - down_s, last=1000.0, failed=9, cause="c")
     at = 1000.0 + down_s

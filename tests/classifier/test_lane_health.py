@@ -23,6 +23,7 @@ from classifier.lane_health import (
 from classifier.records import Ending, KeySource
 from classifier.verdicts import Subcategory
 from tests.classifier.outages import PAGE, SCENARIOS, calm_alarms, told
+from tests.tables import each
 
 NOW = 60_000.0
 LAST = int(NOW // 60) - 1
@@ -51,8 +52,8 @@ def health(*counts: tuple[float, float], **facts: Any) -> LaneHealth:
     return lane_health(minutes(*counts), NOW, **facts)
 
 
-@pytest.mark.parametrize(
-    ("counts", "word"),
+@each(
+    "counts, word",
     [
         ([], "unknown"),
         ([(4, 0)], "unknown"),
@@ -139,8 +140,8 @@ OUTAGE: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("subcategory", "facts", "vote"),
+@each(
+    "subcategory, facts, vote",
     [
         ("provider_error", {}, True),
         ("provider_error", {"status": None, "ending": Ending.CUT_UPSTREAM}, True),

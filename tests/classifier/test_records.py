@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-import pytest
-
 from classifier.records import Cause, LimitReached, Usage
 from classifier.verdicts import Subcategory
 from tests.builders import exchange, rollout
+from tests.tables import each
 
 
 def test_a_call_failed_where_it_has_a_cause() -> None:
@@ -34,7 +33,7 @@ def test_equal_records_are_equal_and_hash_alike() -> None:
     assert hash(Usage(input_tokens=1)) == hash(Usage(input_tokens=1))
 
 
-@pytest.mark.parametrize(("limit", "most", "amount"), [
+@each("limit, most, amount", [
     ("calls", 1.0, "1 call"), ("tokens", 1_234_567.0, "1,234,567 tokens"),
     ("seconds", 2.5, "2.5 seconds"), ("cost_usd", 0.25, "0.25 US dollars"),
     ("cost_usd", 12_345.67, "12,345.67 US dollars"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from classifier.codec import decode_rollout, encode_rollout
 from classifier.records import RolloutRecord
 from classifier.reference_rules import (
@@ -25,6 +23,7 @@ from classifier.references import UNASKABLE, AskedBy, NotRun, ReferenceSeries
 from classifier.rules import references_wanted
 from classifier.verdicts import Comparison, Policy, Subcategory
 from tests.builders import rollout, series
+from tests.tables import each
 
 UNTRUSTED = Policy(agents="untrusted")
 BOUND: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
@@ -127,8 +126,8 @@ def used(model: str, rollout: str = "r", *, answered: bool = True, **more: Any) 
                more.get("answered_model"))  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("called", "registered", "uses", "asked"),
+@each(
+    "called, registered, uses, asked",
     [
         ("a", ("a", "b"), [used("b", "q")], ("a", None)),
         ("b", ("a", "b"), [used("a", "q")], ("b", None)),
@@ -197,8 +196,8 @@ def rows(*started: float, calls: str = "provider_error", way: str | None = None)
     return [replace(series(calls), started_at=at, way=way) for at in started]
 
 
-@pytest.mark.parametrize(
-    ("known", "awaited", "due"),
+@each(
+    "known, awaited, due",
     [
         ((), False, 0.0),
         (rows(100.0), False, 101.0),

@@ -6,8 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import pytest
-
 from classifier import judge, result
 from classifier.batches import Entry
 from classifier.reruns import (
@@ -28,6 +26,7 @@ from classifier.reruns import (
 from classifier.retries import with_advice
 from classifier.verdicts import EVIDENCE, Policy, Subcategory
 from tests.builders import limit_reached, rollout
+from tests.tables import each
 
 SKIPPED = (
     "skipped: breaker open on auth:401 after 5 rollouts in a row; fix the cause, then "
@@ -81,8 +80,8 @@ def only(found: Sorted) -> tuple[Rerun, str, RerunItem]:
     return reason.kind, reason.cause, item
 
 
-@pytest.mark.parametrize(
-    ("calls", "said", "kind", "cause"),
+@each(
+    "calls, said, kind, cause",
     [
         ("503*3", {}, Rerun.TRANSIENT, "provider_error:503"),
         ("401*2", {}, Rerun.FIX_FIRST, "auth:401 on openai/gpt-5/key-3f9a"),
@@ -142,7 +141,7 @@ def test_a_rejection_that_stays_the_same_is_to_be_fixed_first() -> None:
     assert only(reruns(tried, Policy(repetition=0)))[0] is Rerun.TRANSIENT
 
 
-@pytest.mark.parametrize("calls", ["503*2", "500*2", "429*2", "net*2"])
+@each("calls", ["503*2", "500*2", "429*2", "net*2"])
 def test_a_transient_cause_that_stays_the_same_is_still_run_again_now(calls: str) -> None:
     tried = [attempt(calls, repeat=0, attempt=n) for n in range(9)]
     ((reason, _),) = reruns(tried).items.items()
@@ -200,8 +199,8 @@ def test_counts_follow_the_policy_that_they_are_read_with() -> None:
         }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("wanted", "has", "lacks"),
+@each(
+    "wanted, has, lacks",
     [(4, {0, 2}, [1, 3]), (4, {1, 2, 3}, [0]), (4, {2, 8}, [0, 1]), (1, {5}, [])],
 )
 def test_repeats_never_started_are_named_and_no_more_than_are_too_few(

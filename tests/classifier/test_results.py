@@ -99,8 +99,8 @@ def test_a_reason_to_stop_belongs_to_success_only() -> None:
         assert caught.value.field == "termination_reason"
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
+@each(
+    "field, value",
     [
         ("prompts_executed", -1),
         ("tool_calls", -1),

@@ -15,6 +15,7 @@ from classifier.records import Cause, RolloutRecord
 from classifier.retries import LONGEST_WAIT_S, reset_command, with_advice
 from classifier.verdicts import Subcategory, Verdict
 from tests.builders import rollout
+from tests.tables import each
 
 
 def test_retries_run_out_and_never_start_over() -> None:
@@ -48,7 +49,7 @@ def test_the_wait_is_never_less_than_the_provider_asks() -> None:
     assert advise(judge(rollout("429~0.2")), rand=lambda: 1.0).after_s == 1.0
 
 
-@pytest.mark.parametrize("stated", [86_401.0, 1e18, math.inf])
+@each("stated", [86_401.0, 1e18, math.inf])
 def test_no_provider_makes_a_runner_wait_for_more_than_a_day(stated: float) -> None:
     verdict = replace(judge(rollout("503")), provider_wait_s=stated)
     retry = advise(verdict, rand=lambda: 0.0)
@@ -85,9 +86,7 @@ def test_only_a_rejection_that_stays_the_same_is_deterministic() -> None:
     ).eligible
 
 
-@pytest.mark.parametrize(
-    "text", ["503*2", "500*2", "529*2", "429*2", "net*2", "200+truncated", "402+transient"]
-)
+@each("text", ["503*2", "500*2", "529*2", "429*2", "net*2", "200+truncated", "402+transient"])
 def test_a_transient_cause_is_never_called_deterministic(text: str) -> None:
     verdict = judge(rollout(text))
     assert verdict.cause is not None
@@ -113,7 +112,7 @@ def test_an_attempt_on_a_lane_that_answers_nobody_does_not_count() -> None:
     assert (used.eligible, used.reason) == (False, "transient, but all 2 retries are used")
 
 
-@pytest.mark.parametrize("text", ["401*2", "402*2", "400*2", "", "200"])
+@each("text", ["401*2", "402*2", "400*2", "", "200"])
 def test_a_silent_lane_makes_nothing_else_eligible(text: str) -> None:
     verdict, silent = judge(rollout(text)), Counted(0, last_counts=False)
     assert not advise(verdict, attempt=3, rand=lambda: 1.0, tries=silent).eligible

@@ -22,6 +22,7 @@ from classifier.statistics import (
     wilson,
 )
 from tests.classifier.entries_summary import TaskRewards, exclusion, pass_at, score_interval
+from tests.tables import each
 
 # --- Exclusions that bias a mean are found, honest ones are not -----------------------------------
 
@@ -60,7 +61,7 @@ def test_fishers_p_is_that_of_scipy() -> None:
         assert isclose(fisher_p(*table), expected, rel_tol=1e-6), table
 
 
-@pytest.mark.parametrize(("one", "other", "expected", "within"), PERMUTED)
+@each("one, other, expected, within", PERMUTED)
 def test_the_permutations_p_is_that_of_scipy(
     one: list[float], other: list[float], expected: float, within: float
 ) -> None:
@@ -215,8 +216,8 @@ def test_repeats_of_a_task_count_as_many_as_they_tell() -> None:
     assert score_interval(tasks) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("tasks", "independent"),
+@each(
+    "tasks, independent",
     [
         ([[1.0] * 8] * 5, 5),  # all pass: nothing tells that the repeats differ
         ([[1.0, 0.0, 1.0, 1.0]], 1),  # of one task
@@ -258,8 +259,8 @@ def pairs_of(both: int, only_first: int, only_second: int, neither: int) -> Pair
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("table", "expected"),
+@each(
+    "table, expected",
     [
         # Newcombe 1998, Statistics in Medicine 17:2635, table III, method 10.
         ((36, 2, 12, 0), (0.0569, 0.3404)),

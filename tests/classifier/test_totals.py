@@ -14,6 +14,7 @@ from classifier.records import Ending, Kind
 from classifier.totals import sum_known, tokens_known, using_tokens
 from classifier.verdicts import Verdict
 from tests.builders import STARTED, exchange, rollout
+from tests.tables import each
 
 
 def test_a_sum_is_to_be_of_all_calls_that_used_tokens() -> None:
@@ -29,7 +30,7 @@ def test_a_sum_is_to_be_of_all_calls_that_used_tokens() -> None:
     assert [x.kind for x in using_tokens(background.exchanges)] == [Kind.CONTINUATION]
 
 
-@pytest.mark.parametrize("text", ["200 200+queued", "200 200+queued 200+polled",
+@each("text", ["200 200+queued", "200 200+queued 200+polled",
                                   "200 200+queued 404+fetched"])  # fmt: skip
 def test_a_background_response_that_is_never_fetched_used_unknown_tokens(text: str) -> None:
     record = rollout(text)

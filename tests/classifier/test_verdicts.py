@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from classifier.verdicts import EVIDENCE, POLICIES, SEED, Health, Subcategory, Verdict, named
+from tests.tables import each
 
 
 def test_only_rate_limits_and_provider_errors_are_transient() -> None:
@@ -12,7 +13,7 @@ def test_only_rate_limits_and_provider_errors_are_transient() -> None:
     assert transient == {Subcategory.RATE_LIMIT, Subcategory.PROVIDER_ERROR}
 
 
-@pytest.mark.parametrize("health", Health)
+@each("health", Health)
 def test_the_error_category_is_the_health_that_removes_the_score(health: Health) -> None:
     verdict = Verdict(rollout_id="r", batch=None, health=health, rule="x", policy="evidence")
     unhealthy = health in (Health.API_ERROR, Health.SUSPECTED_API_ERROR)

@@ -25,6 +25,7 @@ from tests.proxy.api.test_routes import Service, serving
 from tests.situations import requests
 from tests.situations.requests import Ask, Assistant, Message, Tool, ToolResult, User
 from tests.situations.table import prose
+from tests.tables import each
 
 TOOLS = (Tool(name="run", description="Run a command.", parameters={"command": "to be run"}),)
 USED = ToolCall(id="t1", name="run", arguments='{"command": "make test"}')
@@ -120,7 +121,7 @@ def test_three_of_seven_documents_that_never_came_again_spoil_the_score(
     assert verdict.validity_coverage[REQUESTS_ABANDONED] == Coverage(looked=3, of=3)
 
 
-@pytest.mark.parametrize("facts", [
+@each("facts", [
     {"system": "Answer with one letter."},
     {"system": prose("shots", 4_000)},
     {"tools": TOOLS},
@@ -129,7 +130,7 @@ def test_documents_are_told_apart_however_much_they_share(facts: dict[str, Any])
     assert level(documents(7, {0, 2, 5}, **facts)) == "invalid"
 
 
-@pytest.mark.parametrize("fault", [Fault.RATE_LIMIT, Fault.PROVIDER_ERROR, Fault.QUOTA, Fault.AUTH])
+@each("fault", [Fault.RATE_LIMIT, Fault.PROVIDER_ERROR, Fault.QUOTA, Fault.AUTH])
 def test_whatever_failed_them(fault: Fault) -> None:
     calls = documents(7, ())
     for n in (2, 4):
@@ -189,7 +190,7 @@ def spoken(words: str) -> list[Played]:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     "words",
     ["0 1! 1 2 3! 3 4", "0! 0! 0 1 2 3", "0 1! 2! 3! 4 1 2 3", "0 1! 2 3 4 5 6 7 8 1",
      "0! 1! 2! 3! 4! 5! 6! 7! 8! 0 1 2 3 4 5 6 7 8"],
@@ -332,7 +333,7 @@ def test_a_conversation_that_the_server_keeps_is_not_known() -> None:
     assert level(calls) is None
 
 
-@pytest.mark.parametrize("api", Api)
+@each("api", Api)
 def test_the_last_failures_are_left_to_the_rules(api: Api) -> None:
     wire = next(name for name, each in WIRES.items() if each is api)
     life = play(documents(7, {5, 6}, wire=wire))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from classifier.grammar.clauses import CLAUSE_CAP, NAME, Speech, clauses, split_name
 from classifier.grammar.vocabulary import FIELD
 from tests.tables import each
@@ -18,8 +16,8 @@ def cut(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
+@each(
+    "name, words",
     [
         ("InvalidEndpointOrModel.NotFound", "invalid endpoint or model not found"),
         ("AccountOverdueError", "account overdue error"),
@@ -70,8 +68,6 @@ def test_a_text_of_many_clauses_is_read_to_a_bound() -> None:
     assert len(cut("a. " * 100_000)) <= CLAUSE_CAP
 
 
-@pytest.mark.parametrize(
-    "text", ["", "\x00", "\ud800", "'''", '"' * 5_000, "`" * 5_000, "“" * 5_000]
-)
+@each("text", ["", "\x00", "\ud800", "'''", '"' * 5_000, "`" * 5_000, "“" * 5_000])
 def test_no_text_makes_it_raise(text: str) -> None:
     assert isinstance(cut(text), list)

@@ -64,8 +64,8 @@ def test_a_grammar_without_languages_reads_english_alone() -> None:
     assert deaf.read("Ihr Guthaben ist aufgebraucht", (), status=400) is None
 
 
-@pytest.mark.parametrize(
-    ("said", "gives"),
+@each(
+    "said, gives",
     [
         ("SALDO_INSUFICIENTE", Subcategory.QUOTA),
         ("LimiteDeRequisicoesExcedido", Subcategory.RATE_LIMIT),
@@ -80,8 +80,8 @@ def test_a_name_in_another_language_is_read(said: str, gives: Subcategory) -> No
     assert cause.subcategory is gives
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
+@each(
+    "text, seconds",
     [
         ("Повторите через 2 часа", 7_200.0),
         ("Versuchen Sie es in 5 Minuten erneut", 300.0),
@@ -123,8 +123,8 @@ def test_a_sentence_of_another_language_is_read_inside_an_english_wrapper() -> N
     assert cause.subcategory is Subcategory.QUOTA
 
 
-@pytest.mark.parametrize(
-    ("text", "folded"),
+@each(
+    "text, folded",
     [
         ("Límite de Año", "Limite de Ano"),
         ("Schlüssel größer", "Schlussel grosser"),

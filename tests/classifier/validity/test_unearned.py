@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from classifier import judge
 from classifier.codec import decode_rollout, encode_rollout
 from classifier.records import RolloutRecord
 from classifier.results import result
 from classifier.verdicts import is_unearned
 from tests.builders import asked, rollout
+from tests.tables import each
 
 PASSED: dict[str, Any] = {"rewards": {"reward": 1.0}}
 
@@ -31,7 +30,7 @@ def seen(text: str, **said: Any) -> RolloutRecord:
     return rollout(*(word for word in words if "=" not in word), **PASSED | said | facts)
 
 
-@pytest.mark.parametrize("text", UNANSWERED)
+@each("text", UNANSWERED)
 def test_no_reward_that_was_not_answered_is_scored_under_trusted_agents(text: str) -> None:
     verdict = judge(seen(text))
     assert verdict.scoreable != "yes"

@@ -29,6 +29,7 @@ from tests.proxy.wire.samples import (
     sse,
     text,
 )
+from tests.tables import each
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 GEMINI, STREAMED_GEMINI = (
@@ -112,7 +113,7 @@ TEXTS, OTHERS = texts("It is in the parser."), texts("It is in the reader.")
 CALLS = called({"path": "a.py"}, "call_1")
 
 
-@pytest.mark.parametrize("kind", TEXTS)
+@each("kind", TEXTS)
 def test_equal_texts_have_equal_digests_and_others_have_others(kind: str) -> None:
     one, again, other = seen(TEXTS[kind]), seen(TEXTS[kind]), seen(OTHERS[kind])
     assert one.output_digest is not None
@@ -121,7 +122,7 @@ def test_equal_texts_have_equal_digests_and_others_have_others(kind: str) -> Non
     assert one.output_reads_as is None
 
 
-@pytest.mark.parametrize("kind", CALLS)
+@each("kind", CALLS)
 def test_a_tool_call_is_its_name_and_arguments(kind: str) -> None:
     one, again = seen(CALLS[kind]), seen(called({"path": "a.py"}, "call_2")[kind])
     other = seen(called({"path": "b.py"}, "call_1")[kind])
@@ -138,7 +139,7 @@ def test_calls_count_with_their_text_or_without() -> None:
     assert seen((CHAT, two, "")).output_digest != seen((CHAT, silent, "")).output_digest
 
 
-@pytest.mark.parametrize("kind", TEXTS)
+@each("kind", TEXTS)
 def test_an_error_in_an_answers_place_is_read(kind: str) -> None:
     exchange = seen(texts(ERROR)[kind])
     assert exchange.cause is None
@@ -166,7 +167,7 @@ def test_a_stream_of_which_some_was_skimmed_is_unknown() -> None:
     assert seen(answer).output_reads_as is Subcategory.PROVIDER_ERROR  # nothing of it is skimmed
 
 
-@pytest.mark.parametrize("kind", [kind for kind in TEXTS if "streamed" in kind])
+@each("kind", [kind for kind in TEXTS if "streamed" in kind])
 def test_a_short_stream_is_known_event_by_event(kind: str) -> None:
     exchange = seen(TEXTS[kind], split=True)
     assert exchange.output_digest == seen(TEXTS[kind]).output_digest is not None

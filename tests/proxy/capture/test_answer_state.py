@@ -21,6 +21,7 @@ from tests.proxy.wire.samples import (
     response,
     sse,
 )
+from tests.tables import each
 
 READ, EMPTY, UNREAD, UNSEEN = AnswerState
 
@@ -59,7 +60,7 @@ SPENT: dict[str, tuple[str, dict[str, object], bytes]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BARREN)
+@each("name", BARREN)
 def test_a_stop_at_a_limit_that_generated_nothing_is_empty(name: str) -> None:
     path, body = BARREN[name]
     exchange = observed(body, path)
@@ -80,7 +81,7 @@ def test_thinking_up_to_the_limit_that_was_asked_for_is_an_answer(name: str, lef
     assert proven_empty(exchange) is bool(left)
 
 
-@pytest.mark.parametrize("sample", samples.SAMPLES, ids=lambda sample: sample.name)
+@each("sample", samples.SAMPLES, ids=lambda sample: sample.name)
 def test_every_documented_answer_is_read_or_empty(sample: samples.Sample) -> None:
     exchange = observed(sample.body, sample.path, type_=sample.type, headers=sample.headers)
     if exchange.kind in (Kind.EMBEDDING, Kind.OTHER):

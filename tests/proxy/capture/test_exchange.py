@@ -28,6 +28,7 @@ from tests.proxy.wire.samples import (
     chunk,
     dump,
 )  # fmt: skip
+from tests.tables import each
 
 
 def test_an_opened_exchange_is_in_flight() -> None:
@@ -72,7 +73,7 @@ def test_counts_from_headers_are_told_alike_each_time() -> None:
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
 
-@pytest.mark.parametrize(("sent", "kept"), [(TRACE, TRACE), (TRACE + "-more", None), ("", None)])
+@each("sent, kept", [(TRACE, TRACE), (TRACE + "-more", None), ("", None)])
 def test_a_traceparent_is_kept_as_sent_where_it_has_one_s_length(
     sent: str, kept: str | None
 ) -> None:

@@ -40,6 +40,7 @@ from tests.proxy.wire.samples import (
     sse,
     text,
 )  # fmt: skip
+from tests.tables import each
 
 DELTA = sse(delta(content="Yes"), done=False)
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
@@ -48,8 +49,8 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 # -- the terminal event --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("path", "type_", "before", "terminal"),
+@each(
+    "path, type_, before, terminal",
     [
         ("/v1/chat/completions", SSE, DELTA, b"data: [DONE]\n\n"),
         ("/v1/messages", SSE, named(text(0, "Yes")), named({"type": "message_stop"})),
@@ -121,9 +122,7 @@ def test_an_unended_last_line_is_told_each_time_and_counted_once() -> None:
 # -- what is wrong with an answer whose status says all is well ----------------------------
 
 
-@pytest.mark.parametrize(
-    ("method", "path"), [("HEAD", "/"), ("GET", "/v1/models"), ("POST", "/v1/embeddings")]
-)
+@each("method, path", [("HEAD", "/"), ("GET", "/v1/models"), ("POST", "/v1/embeddings")])
 def test_only_an_inference_can_be_empty(method: str, path: str) -> None:
     observer = CallObserver(call(path, method=method), salt=SALT)
     observer.on_response_head(200, [], 100.1)
@@ -204,8 +203,8 @@ def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
     assert (exchange.unreadable_reason, exchange.usage.input_tokens) == (None, 12)
 
 
-@pytest.mark.parametrize(
-    ("body", "type_", "limits", "why"),
+@each(
+    "body, type_, limits, why",
     [
         (b"data: " + b"x" * 200, SSE, ObserverLimits(line_bytes=100), "SSE event"),
         (b'{"a":"' + b"x" * 200, NDJSON, ObserverLimits(line_bytes=100), "line of JSON"),
@@ -352,7 +351,7 @@ def test_no_text_of_request_or_answer_is_in_the_exchange() -> None:
     assert all(secret not in repr(getattr(exchange, field.name)) for field in fields(exchange))
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+@each("sample", SAMPLES, ids=lambda sample: sample.name)
 def test_a_call_leaves_nothing_for_the_garbage_collector(sample: Sample) -> None:
     """Each collection would hold every stream up, and half of a call's garbage looks like this."""
 

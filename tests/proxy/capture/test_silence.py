@@ -27,6 +27,7 @@ from tests.proxy.wire.samples import (
     sse,
     text,
 )  # fmt: skip
+from tests.tables import each
 
 LIMITS = SilenceLimits()
 STREAM = b'{"model": "m", "stream": true}'
@@ -77,8 +78,8 @@ def hear(observer: CallObserver, body: bytes, at: float, size: int) -> None:
         observer.on_response_body(body[place : place + size], at)
 
 
-@pytest.mark.parametrize(
-    ("streamed", "has_content", "limit"),
+@each(
+    "streamed, has_content, limit",
     [(True, True, 60.0), (True, False, 300.0), (False, False, 600.0), (False, True, 600.0)],
 )
 def test_what_was_waited_for_decides(streamed: bool, has_content: bool, limit: float) -> None:
@@ -113,7 +114,7 @@ def test_an_answer_that_is_not_streamed_has_longer() -> None:
     assert stalled(observer, 700.1)
 
 
-@pytest.mark.parametrize(("request_", "limit"), [(STREAM, 300.0), (b"{}", 600.0), (b"?", 600.0)])
+@each("request_, limit", [(STREAM, 300.0), (b"{}", 600.0), (b"?", 600.0)])
 def test_before_the_head_the_request_says_what_is_waited_for(request_: bytes, limit: float) -> None:
     observer = CallObserver(call(), salt=SALT)
     observer.on_request_body(request_)

@@ -20,6 +20,7 @@ from tests.fakes.provider import Answer, Cut, Framing, Hang, Pause, Provider, Re
 from tests.fakes.relaying import Relaying, relaying
 from tests.proxy.wire.chunks import cut, places
 from tests.proxy.wire.samples import delta, dump, last, sse
+from tests.tables import each
 
 CHAT = "/v1/chat/completions"
 STREAM = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}], "stream": True}
@@ -102,7 +103,7 @@ def test_the_agent_gets_a_direct_calls_bytes_and_the_record_the_usage(
     assert usage.source is UsageSource.PROVIDER
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 333, 4096])
+@each("size", [1, 2, 3, 7, 50, 333, 4096])
 def test_it_does_however_the_answer_is_cut_into_pieces(size: int) -> None:
     with (
         Provider(as_openai(ASKED.in_pieces(size))) as provider,  # type: ignore[arg-type]
@@ -350,8 +351,8 @@ def test_a_stream_that_asks_for_nothing_is_asked_and_nothing_else_changes() -> N
     assert asked.replace(b'"stream_options":{"include_usage":true},', b"", 1) == body
 
 
-@pytest.mark.parametrize(
-    ("options", "wanted"),
+@each(
+    "options, wanted",
     [
         (None, USAGE_REQUEST_ASKED),
         ({}, USAGE_REQUEST_ASKED),
@@ -378,7 +379,7 @@ def test_options_in_an_earlier_tool_call_are_not_the_request_s() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "request_",
     [
         {"stream": True, "stream_options": {"include_usage": False}},
@@ -418,7 +419,7 @@ def asked_and_unasked(end: bytes = b"\n") -> tuple[bytes, bytes]:
     return sse(*with_nulls, last(U), end=end), sse(*chunks, end=end)
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@each("end", [b"\n", b"\r\n", b"\r"])
 def test_the_agent_sees_what_it_would_have_seen(end: bytes) -> None:
     asked, unasked = asked_and_unasked(end)
     assert stripped([asked]) == unasked
@@ -443,7 +444,7 @@ def test_it_sees_it_however_the_stream_is_cut(where: list[int]) -> None:
     assert stripped(cut(asked, where)) == unasked
 
 
-@pytest.mark.parametrize("joined", [False, True])
+@each("joined", [False, True])
 def test_a_null_usage_with_scalars_behind_it_goes_as_openai_writes_it(joined: bool) -> None:
     chunk = delta(content='a,"usage":null')
     after = {"obfuscation": "aB3", "n": 1.5e3, "ok": None}

@@ -69,7 +69,7 @@ def test_a_gateways_words_another_status_and_a_stream_change_nothing(step: int) 
     framed()
 
 
-@pytest.mark.parametrize("row", [UNREAD[0], LATE[0]], ids=lambda row: row.message)
+@each("row", [UNREAD[0], LATE[0]], ids=lambda row: row.message)
 def test_no_place_in_a_rollout_makes_a_false_zero_of_it(row: Answer) -> None:
     told, status = cause(row.observed()), row.status
 

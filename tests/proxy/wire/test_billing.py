@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from proxy.wire.dialect import Dialect, ResponseFacts, billed_as
 from proxy.wire.dialects.anthropic import MESSAGES
 from proxy.wire.dialects.gemini import GENERATE
 from proxy.wire.dialects.openai import CHAT, RESPONSES
+from tests.tables import each
 
 
 def _response(*items: dict[str, Any], tier: str = "default") -> dict[str, Any]:
@@ -33,8 +32,8 @@ def test_a_later_tier_leaves_paid_tools_and_the_heads_tier_is_taken_where_none_i
     assert billed_as(ResponseFacts(), None) is None
 
 
-@pytest.mark.parametrize(
-    ("dialect", "event"),
+@each(
+    "dialect, event",
     [
         (CHAT, b'{"choices":[{"delta":{"annotations":[{"type":"url_citation"}]}}]}'),
         (MESSAGES, b'{"type":"content_block_start","content_block":{"type":"server_tool_use"}}'),

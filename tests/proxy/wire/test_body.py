@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from classifier.records import Flaw
 from proxy.wire import routes
 from proxy.wire.response import PayloadReader, read_body
 from tests.proxy.wire.samples import chat, delta, lines
+from tests.tables import each
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
@@ -28,8 +27,8 @@ def test_a_list_of_objects_is_read_one_by_one() -> None:
     assert (reading.total_tokens, complete) == (9, True)
 
 
-@pytest.mark.parametrize(
-    ("body", "flaw"),
+@each(
+    "body, flaw",
     [(b"", Flaw.EMPTY_BODY), (b" \n", Flaw.EMPTY_BODY), (b"\n<!DOCTYPE html><p>", Flaw.HTML_BODY),
      (b'{"choices":[', Flaw.TRUNCATED), (b"plain", Flaw.FOREIGN_BODY),
      (b'"text"', Flaw.FOREIGN_BODY), (b"12", Flaw.FOREIGN_BODY)],
@@ -45,7 +44,7 @@ def test_json_lines_are_events_and_truncated_without_an_end() -> None:
     assert read_body(finished, payloads())[2] is None
 
 
-@pytest.mark.parametrize("body", [b"it is raining", b'"it is raining"'])
+@each("body", [b"it is raining", b'"it is raining"'])
 def test_a_text_is_an_error_where_the_status_is_one(body: bytes) -> None:
     failed, fine = payloads(), payloads()
     failed.refused = True
@@ -56,7 +55,7 @@ def test_a_text_is_an_error_where_the_status_is_one(body: bytes) -> None:
     assert fine.error is None
 
 
-@pytest.mark.parametrize("body", [b"Rate limit exceeded", b'"Rate limit exceeded"'])
+@each("body", [b"Rate limit exceeded", b'"Rate limit exceeded"'])
 def test_a_text_is_an_error_where_it_says_so(body: bytes) -> None:
     chat, opaque = payloads(), payloads(b"/completion")
     read_body(body, chat)

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from classifier.records import Exchange
 from proxy.wire import dialect, routes
 from proxy.wire.dialect import ResponseFacts, model_name, word
@@ -22,7 +20,7 @@ KEYS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "gpt-5", "claude-sonnet-4-5[1m]", "us.anthropic.claude-sonnet-5-v1:0", "gpt-oss:20b",

@@ -13,6 +13,7 @@ from classifier.verdicts import Subcategory
 from proxy.wire.framing import Envelope, EnvelopeFeeder, Unreadable
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import chat, dump
+from tests.tables import each
 
 CALL = "/acme.v1.Assistant/Ask"
 WEB, TEXT = "application/grpc-web+proto", "application/grpc-web-text"
@@ -57,7 +58,7 @@ def test_a_status_in_the_trailers_of_grpc_web_is_the_failure(
         assert (exchange.cause.subcategory, exchange.cause.transient) == FAILED[said]
 
 
-@pytest.mark.parametrize("type_", [WEB, TEXT, "application/grpc-web"])
+@each("type_", [WEB, TEXT, "application/grpc-web"])
 def test_a_stream_that_ends_well_is_no_failure_and_its_bytes_are_unseen(type_: str) -> None:
     body = envelope(MESSAGE) * 3 + trailers(0)
     exchange = web(base64.b64encode(body) if type_ == TEXT else body, type_)
@@ -88,9 +89,7 @@ def test_envelopes_are_split_however_they_are_cut() -> None:
             assert [one for piece in pieces for one in feeder.feed(piece)] == expected
 
 
-@pytest.mark.parametrize(
-    ("sent", "text"), [(envelope(bytes(1001)), False), (b"!!!!", True), (b"\xff" * 9, False)]
-)
+@each("sent, text", [(envelope(bytes(1001)), False), (b"!!!!", True), (b"\xff" * 9, False)])
 def test_what_is_no_envelope_is_unreadable(sent: bytes, text: bool) -> None:
     with pytest.raises(Unreadable):
         EnvelopeFeeder(1000, text=text).feed(sent)

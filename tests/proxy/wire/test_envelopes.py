@@ -155,7 +155,7 @@ def test_a_text_that_states_no_failure_is_none(path: str, body: bytes) -> None:
     assert found is None or found.rule == "flaw.foreign_body"
 
 
-@pytest.mark.parametrize("name", ["metadata", "debug-echo", "filters", "code-alone-beside-output"])
+@each("name", ["metadata", "debug-echo", "filters", "code-alone-beside-output"])
 def test_what_stands_beside_the_output_of_a_stream_is_no_failure(name: str) -> None:
     beside = {key: value for key, value in HEALTHY[name].items() if key != "choices"}
     stream = sse(delta(content="Yes") | beside, beside | {"choices": []}, delta("stop"))

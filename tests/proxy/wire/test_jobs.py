@@ -16,6 +16,7 @@ from proxy.capture.request import Conversations
 from tests.builders import rollout
 from tests.proxy.wire.observing import SALT, call, head
 from tests.proxy.wire.samples import JSON, chat, dump
+from tests.tables import each
 
 READ, EMPTY, UNREAD, UNSEEN = AnswerState
 
@@ -153,7 +154,7 @@ LIVES: dict[str, tuple[tuple[Step, ...], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LIVES)
+@each("name", LIVES)
 def test_work_in_the_background_is_judged_by_what_was_fetched(name: str) -> None:
     steps, rule = LIVES[name]
     _, verdict = lived(*steps)
@@ -224,7 +225,7 @@ def test_a_get_goes_on_with_the_answer_whose_id_it_echoes(name: str, path: str) 
     assert verdict.health is not Health.HEALTHY
 
 
-@pytest.mark.parametrize("header", ["location", "operation-location", "azure-asyncoperation"])
+@each("header", ["location", "operation-location", "azure-asyncoperation"])
 def test_a_get_goes_on_where_a_header_says(header: str) -> None:
     place = {header: "https://p.example/openai/operations/op-77?api-version=2026-01-01"}
     here, other = "/openai/operations/op-77", "/openai/op-78"

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from proxy.wire.libraries import JSONDecodeError, standard_dumps, standard_loads
+from tests.tables import each
 
 ROOT = Path(__file__).parents[3]
 
@@ -25,13 +26,13 @@ _NO_JSON = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", _ALIKE)
+@each("text", _ALIKE)
 def test_json_is_the_same_by_the_standard_library(text: bytes) -> None:
     assert standard_loads(text) == orjson.loads(text)
     assert standard_loads(text.decode()) == orjson.loads(text)
 
 
-@pytest.mark.parametrize("text", _NO_JSON, ids=lambda text: repr(text[:12]))
+@each("text", _NO_JSON, ids=lambda text: repr(text[:12]))
 def test_what_orjson_refuses_is_refused(text: bytes) -> None:
     with pytest.raises(JSONDecodeError):
         orjson.loads(text)

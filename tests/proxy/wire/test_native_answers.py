@@ -190,7 +190,7 @@ def test_a_long_stream_is_read_at_both_its_ends() -> None:
     assert ended.answer_state is AnswerState.READ
 
 
-@pytest.mark.parametrize("cut", [0, 1, 2, 3, 5, 8, 13, 40, 41, 42, 60])
+@each("cut", [0, 1, 2, 3, 5, 8, 13, 40, 41, 42, 60])
 def test_a_long_answer_is_read_wherever_its_beginning_is_cut(cut: int) -> None:
     told = {"generated_text": "It is true.", "n": -1.5e3, "on": True, "no": None,
             "s": 'a "quoted" \\ é ☃', "deep": [{"k": [1, [2, {}]]}]}  # fmt: skip
@@ -287,7 +287,7 @@ FETCHED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FETCHED)
+@each("name", FETCHED)
 def test_a_get_of_what_a_call_began_goes_on_with_it(name: str) -> None:
     post, get, begun, waiting, done, failed = FETCHED[name]
     caller = Caller()

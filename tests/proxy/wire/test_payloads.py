@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire import routes
 from proxy.wire.dialect import ResponseFacts
 from proxy.wire.framing import SseEvent
 from proxy.wire.response import PayloadReader, parse_json
 from tests.proxy.wire.samples import delta, dump
+from tests.tables import each
 
 
 def payloads(path: bytes = b"/v1/chat/completions") -> PayloadReader:
@@ -50,8 +49,8 @@ def test_the_first_error_is_kept() -> None:
     assert one.error.message == "first"
 
 
-@pytest.mark.parametrize(
-    ("response", "type_"),
+@each(
+    "response, type_",
     [({"object": "realtime.response", "status": "failed"}, "response.failed"),
      ({"status_details": {"error": {"type": "server_error"}}}, "server_error")],
 )  # fmt: skip
@@ -69,7 +68,7 @@ def test_what_is_no_strict_json_is_parsed_where_it_is_short() -> None:
     assert parse_json(b'{"a\x00": ' * 10_000) is None
 
 
-@pytest.mark.parametrize("data", [b"no json", b'"no json"'])
+@each("data", [b"no json", b'"no json"'])
 def test_an_error_event_may_be_a_text(data: bytes) -> None:
     one = payloads()
     one.read_document(ResponseFacts(), data, "error")

@@ -75,8 +75,8 @@ def test_a_short_text_is_a_message_and_a_page_is_not() -> None:
 # -- headers -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "name"),
+@each(
+    "value, name",
     [
         (b"ValidationException", "ValidationException"),
         (b"ThrottlingException:http://internal/coral/", "ThrottlingException"),
@@ -99,8 +99,8 @@ def test_no_body_makes_it_raise(body: dict[str, str]) -> None:
 # --- Where error objects stand in a body ----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("body", "event", "first"),
+@each(
+    "body, event, first",
     [
         ({"error": {"message": "m"}}, None, {"message": "m"}),
         ({"choices": [{"error": {"code": 502}}]}, None, {"code": 502}),
@@ -126,7 +126,7 @@ def test_the_innermost_error_comes_first(
     assert next(iter(error_nodes(body, event))) == first
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         {"choices": [], "message": "m"},
@@ -182,8 +182,8 @@ def test_every_header_that_asks_to_wait_is_read(row: dict[str, Any]) -> None:
     assert wait == (None if row["wait"] is None else pytest.approx(row["wait"]))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "left"),
+@each(
+    "name, value, left",
     [
         ("x-ratelimit-remaining-tokens", "0", False),
         ("anthropic-ratelimit-input-tokens-remaining", " 0", False),
@@ -199,8 +199,8 @@ def test_an_answer_says_that_nothing_was_left_of_a_limit(name: str, value: str, 
     assert nothing_left([other, (name.encode(), value.encode())]) is not left
 
 
-@pytest.mark.parametrize(
-    ("text", "status"),
+@each(
+    "text, status",
     [
         ("Request Entity Too Large", 413),
         ("413 Content Too Large", 413),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,7 +64,7 @@ def test_what_a_gateway_quotes_means_what_it_means_by_itself(
     assert _caused(read_error({"error": sentence}), http=200) == cause
 
 
-@pytest.mark.parametrize(
+@each(
     "sentence, status",
     [
         ("Vertex says: 429 Resource exhausted", 429),

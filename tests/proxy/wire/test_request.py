@@ -121,7 +121,7 @@ def body(text: str) -> bytes:
     return json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
 
 
-@pytest.mark.parametrize("size", [9_000, 40_000, 400_000])
+@each("size", [9_000, 40_000, 400_000])
 def test_prose_is_counted_nearly_whole_and_never_over(size: int) -> None:
     text = PROSE * (size // len(PROSE))
     words = prompt_words(body(text))
@@ -144,7 +144,7 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("name", NOTHING)
+@each("name", NOTHING)
 def test_what_is_no_prose_counts_next_to_nothing(name: str) -> None:
     words = prompt_words(body(NOTHING[name]))
     assert words is not None
@@ -221,7 +221,7 @@ def test_a_digest_tells_choices_apart_and_holds_none_of_them() -> None:
     assert digest((), SALT) is None
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         json.dumps("a text cut in an emoji: \ud83d, \udc80").encode(),

@@ -14,6 +14,7 @@ from proxy.wire import routes
 from proxy.wire.framing import Unreadable
 from proxy.wire.response import ReadLimits, ResponseReader
 from tests.proxy.wire.samples import EVENTS, JSON, NDJSON, SSE, chat, chunk, delta, lines, sse
+from tests.tables import each
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 STREAM = sse(delta(content="a"), delta("stop"))
@@ -76,7 +77,7 @@ def test_an_encoded_body_of_many_turns_is_read_as_if_it_came_at_once() -> None:
     assert one.end() == other.end()
 
 
-@pytest.mark.parametrize("value", [b"{}", b"[]", b"[1]", b"1,1,1,1,1,1", b"{}\n{}"])
+@each("value", [b"{}", b"[]", b"[1]", b"1,1,1,1,1,1", b"{}\n{}"])
 def test_what_costs_too_much_to_parse_is_unreadable(value: bytes) -> None:
     """16 MB of `{}` take orjson seconds, in which nobody else has a turn; and 15 kB on the wire."""
     bomb = gzip.compress(b"[" + b",".join([value] * 300_000) + b"]")
@@ -143,7 +144,7 @@ def test_an_encoded_body_that_is_cut_before_it_says_anything_is_not_empty(
     assert empty.end()[1:] == (False, Flaw.EMPTY_BODY)
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, br"])
+@each("encoding", ["gzip", "deflate", "br", "zstd", "gzip, br"])
 def test_a_body_that_is_not_in_its_encoding_has_an_end(encoding: str) -> None:
     one = reader(SSE, content_encoding=encoding)
     with pytest.raises(Unreadable):

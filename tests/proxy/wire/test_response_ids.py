@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import pytest
-
 from classifier.records import Ending
 from proxy.capture.request import CapturedRequest, response_digest
 from tests.proxy.wire.observing import SALT, call, observed
 from tests.proxy.wire.samples import SSE, delta, dump, sse
+from tests.tables import each
 
 ID = "answer-0f3a"
 WHOLE: dict[str, dict[str, Any]] = {
@@ -61,14 +60,14 @@ STREAMED = {
 }
 
 
-@pytest.mark.parametrize("path", WHOLE)
+@each("path", WHOLE)
 def test_a_whole_answer(path: str) -> None:
     exchange = observed(dump(WHOLE[path]), path)
     assert exchange.response_digest == response_digest(ID, SALT)
     assert ID not in repr(exchange)
 
 
-@pytest.mark.parametrize("path", STREAMED)
+@each("path", STREAMED)
 def test_a_streamed_answer(path: str) -> None:
     exchange = observed(STREAMED[path], path, type_=SSE)
     assert exchange.response_digest == response_digest(ID, SALT)

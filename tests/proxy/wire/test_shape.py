@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from classifier.records import AnswerState, Exchange
 from classifier.verdicts import Subcategory
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import dump
+from tests.tables import each
 
 SSE, NDJSON = "text/event-stream", "application/x-ndjson"
 COUNTS = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
@@ -165,7 +164,7 @@ PATHS: dict[str, tuple[str, ...]] = {
 # on: it may be meant so.
 _READ_TOO = {("completions", "chat")}
 _PAIRS = [
-    pytest.param(path, *answer, id=f"{theirs}: {how}, at {path}")
+    (f"{theirs}: {how}, at {path}", path, *answer)
     for asked, paths in PATHS.items()
     for theirs, forms in ANSWERS.items()
     if asked != theirs and (asked, theirs) not in _READ_TOO
@@ -173,7 +172,7 @@ _PAIRS = [
     for how, answer in forms.items()
 ]
 _OWN = [
-    pytest.param(path, *answer, id=f"{own}: {how}, at {path}")
+    (f"{own}: {how}, at {path}", path, *answer)
     for own, paths in PATHS.items()
     for path in paths
     for how, answer in ANSWERS[own].items()
@@ -185,8 +184,10 @@ def _asked(path: str, body: bytes, type_: str) -> Exchange:
     return observed(body, path, type_=type_, request=request)
 
 
-@pytest.mark.parametrize(("path", "body", "type_"), _PAIRS)
-def test_another_apis_answer_has_the_wrong_shape(path: str, body: bytes, type_: str) -> None:
+@each("name, path, body, type_", _PAIRS, ids=lambda case: case[0])
+def test_another_apis_answer_has_the_wrong_shape(
+    name: str, path: str, body: bytes, type_: str
+) -> None:
     exchange = _asked(path, body, type_)
     assert exchange.cause is not None
     assert (exchange.cause.subcategory, exchange.cause.reason, exchange.cause.transient) == (
@@ -197,9 +198,9 @@ def test_another_apis_answer_has_the_wrong_shape(path: str, body: bytes, type_: 
     assert not exchange.inferred
 
 
-@pytest.mark.parametrize(("path", "body", "type_"), _OWN)
+@each("name, path, body, type_", _OWN, ids=lambda case: case[0])
 def test_its_own_answer_is_read_whole_and_streamed_whatever_was_asked_for(
-    path: str, body: bytes, type_: str
+    name: str, path: str, body: bytes, type_: str
 ) -> None:
     exchange = _asked(path, body, type_)
     assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)

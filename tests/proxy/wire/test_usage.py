@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from itertools import permutations
 
-import pytest
-
 from proxy.wire import usage
 from proxy.wire.dialect import ResponseFacts
+from tests.tables import each
 
 # Places of one count, the best first, each with a number of its own.
 CACHED = {
@@ -26,14 +25,14 @@ def cached(stated: dict[str, object]) -> int | None:
     return reading.cached_input_tokens
 
 
-@pytest.mark.parametrize("left_out", range(len(CACHED)))
+@each("left_out", range(len(CACHED)))
 def test_the_best_place_is_believed_in_whatever_order_they_stand(left_out: int) -> None:
     places = list(CACHED.items())[left_out:]
     for order in permutations(places):
         assert cached(dict(order)) == left_out + 1
 
 
-@pytest.mark.parametrize(
+@each(
     "nothing", [None, "", "7k", "-7", "0.5", -1, 0.5, True, 2**53, [], {}, {"cached_tokens": None}]
 )
 def test_a_place_that_states_no_count_gives_way_to_the_next(nothing: object) -> None:
@@ -48,7 +47,7 @@ def test_a_count_that_is_not_stated_stays_as_it_was() -> None:
     assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (7, 8, None)
 
 
-@pytest.mark.parametrize("zero", [0, 0.0, "0", "0.0"])
+@each("zero", [0, 0.0, "0", "0.0"])
 def test_a_zero_takes_no_count_back_and_is_one_by_itself(zero: object) -> None:
     reading = ResponseFacts()
     usage.take(reading, usage.OPENAI, {"prompt_tokens": 15, "completion_tokens": zero})
@@ -58,12 +57,12 @@ def test_a_zero_takes_no_count_back_and_is_one_by_itself(zero: object) -> None:
     assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (15, 4, 0)
 
 
-@pytest.mark.parametrize(("text", "number"), [("15", 15), ("15.0", 15), (" 15", 15), ("007", 7)])
+@each("text, number", [("15", 15), ("15.0", 15), (" 15", 15), ("007", 7)])
 def test_a_count_may_be_written_as_a_text(text: str, number: int) -> None:
     assert cached({"prompt_tokens_details": {"cached_tokens": text}}) == number
 
 
-@pytest.mark.parametrize("claimed", ["1000000001", "9" * 18, "1000000001.5"])
+@each("claimed", ["1000000001", "9" * 18, "1000000001.5"])
 def test_a_text_that_no_call_can_have_counted_is_unreadable(claimed: str) -> None:
     reading = ResponseFacts()
     usage.take(reading, usage.OPENAI, {"prompt_tokens": claimed})
@@ -74,7 +73,7 @@ def test_a_text_that_no_call_can_have_counted_is_unreadable(claimed: str) -> Non
 UNREADABLE = (10**9 + 1, 2**53 - 1, 2**63, 10**400, 1e10, math.inf, math.nan)
 
 
-@pytest.mark.parametrize("claimed", UNREADABLE)
+@each("claimed", UNREADABLE)
 def test_a_count_that_no_call_can_have_is_unreadable(claimed: float) -> None:
     reading = ResponseFacts()
     details = {"cached_tokens": claimed}
@@ -91,7 +90,7 @@ def test_a_count_that_no_call_can_have_is_unreadable(claimed: float) -> None:
     assert usage.readable(reading).input_tokens == 10**9
 
 
-@pytest.mark.parametrize("claimed", [1e6 + 1, 10**400, math.inf, math.nan])
+@each("claimed", [1e6 + 1, 10**400, math.inf, math.nan])
 def test_a_cost_that_no_call_can_have_is_unreadable(claimed: float) -> None:
     for stated in (
         {"cost": claimed},
@@ -107,7 +106,7 @@ def test_a_cost_that_no_call_can_have_is_unreadable(claimed: float) -> None:
     assert (reading.cost_usd, reading.unreadable) == (1e6, frozenset())
 
 
-@pytest.mark.parametrize("claimed", [b"1000000001", b"9" * 30, b"1e400", b"inf"])
+@each("claimed", [b"1000000001", b"9" * 30, b"1e400", b"inf"])
 def test_headers_are_believed_no_more_than_bodies(claimed: bytes) -> None:
     names = {b"x-amzn-bedrock-input-token-count": claimed, b"x-litellm-response-cost": claimed}
     stated = usage.in_headers({**names, b"x-amzn-bedrock-output-token-count": b"7"})

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire.dialects.gemini import INTERACTIONS
 from tests.proxy.wire.samples import dump
+from tests.tables import each
 
 # --- Interactions ---------------------------------------------------------------------------------
 
@@ -21,8 +20,8 @@ def interaction(*steps: object, status: str = "completed") -> dict[str, object]:
     return {"id": "i", "status": status, "steps": list(steps)}
 
 
-@pytest.mark.parametrize(
-    ("payload", "relevant"),
+@each(
+    "payload, relevant",
     [
         (event("step.delta", index=0, delta={"type": "text", "text": 'say "usage": 1'}), False),
         (event("step.delta", index=0, delta={"type": "arguments_delta", "arguments": "{"}), False),

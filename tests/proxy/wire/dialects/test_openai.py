@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from proxy.wire.dialects.openai import CHAT
 from tests.proxy.wire.samples import call, delta, dump, last
+from tests.tables import each
 
 # --- OpenAI's chat completions, chunk by chunk ----------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("payload", "relevant"),
+@each(
+    "payload, relevant",
     [
         (delta(content='say "usage": 1'), False),
         (delta(content="a"), False),

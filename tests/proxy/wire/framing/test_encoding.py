@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.framing import TURN_BYTES, Unreadable, decoder
 from tests.proxy.wire.chunks import cut, places
+from tests.tables import each
 
 LIMIT = 64_000_000
 
@@ -36,12 +37,12 @@ def plain(values: list[bytes], pieces: list[bytes], limit: int = LIMIT) -> bytes
     return b"".join(undo.feed(piece) for piece in pieces)
 
 
-@pytest.mark.parametrize("values", [[], [b""], [b"identity"], [b"identity, identity"]])
+@each("values", [[], [b""], [b"identity"], [b"identity, identity"]])
 def test_nothing_to_undo_is_no_decoder(values: list[bytes]) -> None:
     assert decoder(values, LIMIT) is None
 
 
-@pytest.mark.parametrize("name", PACK)
+@each("name", PACK)
 def test_each_encoding_is_undone_byte_by_byte(name: bytes) -> None:
     said = b"What is said, said, said. " * 40
     packed = PACK[name](said)
@@ -57,7 +58,7 @@ def test_deflate_may_lack_its_zlib_head() -> None:
     assert plain([b"deflate"], [raw_deflate(b"abc" * 50)]) == b"abc" * 50
 
 
-@pytest.mark.parametrize("name", [b"gzip", b"zstd"])
+@each("name", [b"gzip", b"zstd"])
 def test_members_and_frames_follow_one_another(name: bytes) -> None:
     packed = PACK[name](b"one ") + PACK[name](b"two")
     assert plain([name], [packed]) == b"one two"
@@ -84,7 +85,7 @@ def test_an_unknown_encoding_is_refused() -> None:
         decoder([b"gzip, lz4"], LIMIT)
 
 
-@pytest.mark.parametrize("name", PACK)
+@each("name", PACK)
 def test_bytes_that_are_no_such_encoding_are_refused(name: bytes) -> None:
     with pytest.raises(Unreadable, match="not in its content encoding"):
         plain([name], [b'{"plain": "json"} that nobody has packed at all'])
@@ -137,7 +138,7 @@ def test_an_unknown_encoding_that_is_no_text_cannot_be_read() -> None:
         as_it_begins([b"compress"], [b"\x1f\x9d\x90\x7b"])
 
 
-@pytest.mark.parametrize("name", [b"gzip", b"UTF-8"])
+@each("name", [b"gzip", b"UTF-8"])
 def test_a_bomb_is_one_whatever_it_is_called(name: bytes) -> None:
     undo = decoder([name], 1_000_000, trusting=False)
     assert undo is not None
@@ -145,7 +146,7 @@ def test_a_bomb_is_one_whatever_it_is_called(name: bytes) -> None:
         undo.feed(zstd(bytes(3_000_000)))
 
 
-@pytest.mark.parametrize("name", PACK)
+@each("name", PACK)
 def test_a_bomb_is_refused_at_the_bound(name: bytes) -> None:
     bomb = PACK[name](bytes(3_000_000))
     with pytest.raises(Unreadable, match="1000000 bytes"):
@@ -157,7 +158,7 @@ def test_a_bomb_below_the_bound_is_refused_by_its_ratio() -> None:
         plain([b"zstd"], [zstd(bytes(40_000_000))])
 
 
-@pytest.mark.parametrize("name", PACK)
+@each("name", PACK)
 def test_what_compresses_well_is_no_bomb(name: bytes) -> None:
     said = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 60_000
     assert len(plain([name], [PACK[name](said)])) == len(said)
@@ -198,7 +199,7 @@ def turns(values: list[bytes], packed: bytes) -> list[bytes]:
     return plain
 
 
-@pytest.mark.parametrize("name", PACK)
+@each("name", PACK)
 def test_a_chunk_is_decoded_a_turn_at_a_time(name: bytes) -> None:
     said = b'data: {"choices":[{"delta":{"content":"a"}}]}\n\n' * 60_000
     plain = turns([name], PACK[name](said))
@@ -207,7 +208,7 @@ def test_a_chunk_is_decoded_a_turn_at_a_time(name: bytes) -> None:
     assert len(plain) > len(said) / TURN_BYTES / 2
 
 
-@pytest.mark.parametrize("below", [[], [b"gzip"]])
+@each("below", [[], [b"gzip"]])
 def test_steps_that_put_nothing_out_are_counted_too(below: list[bytes]) -> None:
     packed = gzip.compress(b"") * 5000
     for _ in below:

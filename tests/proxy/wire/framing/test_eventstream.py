@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from proxy.wire.framing import EventStreamFeeder, EventStreamMessage, Unreadable
 from tests.proxy.wire.chunks import cut, places
 from tests.proxy.wire.samples import frame
+from tests.tables import each
 
 
 def messages(pieces: list[bytes], limit: int = 1_000_000) -> list[EventStreamMessage]:
@@ -40,7 +41,7 @@ def test_headers_of_every_type_are_stepped_over() -> None:
     ]
 
 
-@pytest.mark.parametrize("place", [0, 4, 9, 14, 30, -2])
+@each("place", [0, 4, 9, 14, 30, -2])
 def test_a_flipped_bit_is_noticed(place: int) -> None:
     broken = bytearray(frame(b'{"a":1}', event_type="chunk"))
     broken[place] ^= 1
@@ -54,7 +55,7 @@ def test_lengths_that_contradict_each_other_are_refused() -> None:
         messages([prelude + struct.pack(">I", zlib.crc32(prelude))])
 
 
-@pytest.mark.parametrize("headers", [b"\x01s\x0b", b"\x01s\x07\xff\xffa", b"\x01s", b"\xffs"])
+@each("headers", [b"\x01s\x0b", b"\x01s\x07\xff\xffa", b"\x01s", b"\xffs"])
 def test_headers_that_make_no_sense_are_refused(headers: bytes) -> None:
     with pytest.raises(Unreadable, match="header"):
         messages([raw(headers)])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.wire.framing import SseEvent, SseFeeder, Unreadable
 from tests.proxy.wire.chunks import cut, places
+from tests.tables import each
 
 LIMIT = 1_000_000
 
@@ -46,7 +47,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_line_only() -> None:
     assert events(bom + b"data: " + bom + b"a\n\n") == [SseEvent(None, bom + b"a")]
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@each("end", [b"\n", b"\r\n", b"\r"])
 def test_lines_end_in_lf_crlf_or_cr(end: bytes) -> None:
     data = end.join([b"event: a", b"data: 1", b"", b"data: 2", b"", b""])
     whole = [SseEvent("a", b"1"), SseEvent(None, b"2")]
