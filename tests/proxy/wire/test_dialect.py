@@ -80,3 +80,8 @@ def test_a_finish_reason_that_is_no_word_still_ends_the_answer() -> None:
 def test_a_path_names_no_model_that_is_a_text() -> None:
     path = b"/v1beta/models/Summarise%20the%20merger:generateContent"
     assert routes.route("POST", path).model is None
+
+
+def test_a_count_of_thousands_of_digits_says_nothing_of_a_stand_in() -> None:
+    headers = {"x-litellm-attempted-fallbacks": "9" * 5_000}
+    assert observed(chat(None), headers=headers).fallback is None
