@@ -247,7 +247,7 @@ def test_another_model_continues_only_what_ended_before_it_began() -> None:
         assert (found.continued, len(found.calls)) == (continued, 1), answer
 
 
-@pytest.mark.parametrize("calls", [20, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("calls", [8, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "text",
     [

@@ -305,6 +305,6 @@ def test_nothing_is_told_of_what_an_agent_does(seed: int, length_s: float) -> No
     assert told(SCENARIOS[seed], seed, length_s) == (None, 0)
 
 
-@pytest.mark.parametrize("hours", [6, pytest.param(18, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("hours", [3, pytest.param(18, marks=pytest.mark.slow)])
 def test_calm_hours_raise_no_alarm(hours: int) -> None:
     assert calm_alarms(hours, seed=1)[1] == 0

@@ -21,6 +21,14 @@ from tests.tables import each
 
 FILE = Path(__file__).with_name("routes.jsonl")
 ROWS = tables.lines(FILE)
+# Paths of calls to models, for tests elsewhere that send to each.
+POSTS, SPELLINGS = (
+    tuple(row["path"] for row in ROWS if row["fact"] == fact)
+    for fact in (
+        "a path's end names the dialect of an inference",
+        "a path is read however it is spelled",
+    )
+)
 PLAIN = tuple(field for field in fields(Route) if field.name not in ("dialect", "shapes"))
 
 
