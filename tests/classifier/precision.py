@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from classifier import EVIDENCE, SEED, judge
-from classifier.records import Kind, RolloutRecord
+from classifier import EVIDENCE, SEED
+from classifier.records import Kind
 from classifier.rules import RULES
 from tests.classifier.truth import SEQUENCES, TABLE, Row
 
@@ -45,22 +45,22 @@ def _share(right: int, others: int) -> float | None:
     return right / (right + others) if right + others else None
 
 
-Judge = Callable[[RolloutRecord], bool]
+Judge = Callable[[Row], bool]
 
 
-def by_evidence(rollout: RolloutRecord) -> bool:
-    return judge(rollout, policy=EVIDENCE).health.unhealthy
+def by_evidence(row: Row) -> bool:
+    return row.verdict(EVIDENCE).health.unhealthy
 
 
-def by_seed(rollout: RolloutRecord) -> bool:
-    return judge(rollout, policy=SEED).health.unhealthy
+def by_seed(row: Row) -> bool:
+    return row.verdict(SEED).health.unhealthy
 
 
-def by_status(rollout: RolloutRecord) -> bool:
+def by_status(row: Row) -> bool:
     """Guess from an access log: every answer to the agent was an error."""
     statuses = [
         x.status
-        for x in rollout.exchanges
+        for x in row.rollout.exchanges
         if x.kind is Kind.INFERENCE and x.role == "agent" and x.status is not None
     ]
     return bool(statuses) and all(status >= 400 for status in statuses)
@@ -70,7 +70,7 @@ JUDGES: dict[str, Judge] = {"evidence": by_evidence, "seed": by_seed, "status on
 
 
 def marks(judged: Judge, rows: Iterable[Row] = ROWS) -> Marks:
-    verdicts = [(row.lost, judged(row.rollout)) for row in rows if row.lost is not None]
+    verdicts = [(row.lost, judged(row)) for row in rows if row.lost is not None]
     return Marks(
         right=verdicts.count((True, True)),
         wrong=verdicts.count((False, True)),
@@ -78,9 +78,9 @@ def marks(judged: Judge, rows: Iterable[Row] = ROWS) -> Marks:
     )
 
 
-def by_rule(ruled: Callable[[RolloutRecord], str], rows: Iterable[Row] = ROWS) -> dict[str, Marks]:
+def by_rule(ruled: Callable[[Row], str], rows: Iterable[Row] = ROWS) -> dict[str, Marks]:
     """Compare the rule that fired on each rollout with the one that the table names."""
-    pairs = [(_rule_of(row), ruled(row.rollout)) for row in rows]
+    pairs = [(_rule_of(row), ruled(row)) for row in rows]
     return {
         name: Marks(
             right=pairs.count((name, name)),
@@ -109,7 +109,7 @@ def main(rows: Sequence[Row] = ROWS) -> None:
     for name, judged in JUDGES.items():
         sys.stdout.write(_line(name, marks(judged, rows)))
     sys.stdout.write("\nby the rule that fired\n")
-    for name, mark in by_rule(lambda rollout: judge(rollout).rule, rows).items():
+    for name, mark in by_rule(lambda row: row.verdict().rule, rows).items():
         sys.stdout.write(_line(name, mark))
 
 

@@ -48,14 +48,14 @@ def test_the_first_rule_that_fires_gives_the_verdict() -> None:
         facts = Evidence.of(seen, EVIDENCE)
         if row.evidence == OWN_FAILURES:  # its failures take no reward away: it stands on those
             own = own_failures(replace(facts, kept=True))
-            assert (own and own.rule) == judge(seen).rule == OWN_FAILURES, str(row)
+            assert (own and own.rule) == row.verdict().rule == OWN_FAILURES, str(row)
             assert own_failures(facts) is None
             fired.add(OWN_FAILURES)
             continue
         found = [finding.rule for rule in RULES if (finding := rule(facts)) is not None]
         proven = facts.proof is not None or facts.exempt
         last = "healthy" if proven else "undecided"
-        assert judge(seen).rule == (found[0] if found else last), str(row)
+        assert row.verdict().rule == (found[0] if found else last), str(row)
         fired |= set(found)
     assert fired == {rule.__name__.strip("_") for rule in RULES}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from classifier import judge
 from tests.classifier import precision
 from tests.classifier.precision import HEALTHY, JUDGES, NAMES, ROWS, Marks, by_rule, marks
 
@@ -16,7 +15,7 @@ def test_evidence_is_never_wrong_and_misses_nothing_on_the_table() -> None:
 
 
 def test_every_rule_fires_where_the_table_names_it_and_nowhere_else() -> None:
-    for name, mark in by_rule(lambda rollout: judge(rollout).rule).items():
+    for name, mark in by_rule(lambda row: row.verdict().rule).items():
         assert (mark.precision, mark.recall) == (1.0, 1.0), name
         assert mark.right >= 4, name
 

@@ -28,10 +28,9 @@ def wire(first: str, last: str) -> Proof:
 
 def test_a_result_has_its_verdicts_proof_and_the_seed_has_none() -> None:
     for row in TABLE:
-        seen = row.rollout
-        verdict = judge(seen)
-        assert result(seen, verdict).proof == verdict.proof, str(row)
-        assert judge(seen, policy=SEED).proof is None, str(row)
+        verdict = row.verdict()
+        assert result(row.rollout, verdict).proof == verdict.proof, str(row)
+        assert row.verdict(SEED).proof is None, str(row)
 
 
 def test_a_token_counted_before_the_first_word_is_no_output() -> None:
@@ -54,7 +53,7 @@ def excepted(seen: RolloutRecord, verdict: Verdict) -> bool:
 
 def test_no_score_counts_without_proof() -> None:
     for row in (*TABLE, *SEQUENCES):
-        verdict = judge(row.rollout)
+        verdict = row.verdict()
         if verdict.scoreable == "yes" and not excepted(row.rollout, verdict):
             assert verdict.proof is not None, str(row)
         if verdict.health is Health.HEALTHY:

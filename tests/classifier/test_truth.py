@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier import EVIDENCE, SEED, Health, Policy, Verdict, judge
+from classifier import EVIDENCE, SEED, Health, Policy, Verdict
 from tests.classifier.truth import SEQUENCES, TABLE, Row
 from tests.tables import each
 
@@ -23,20 +23,20 @@ def expected_by_seed(row: Row) -> str:
 
 @each("row", TABLE)
 def test_evidence_says_what_the_table_says(row: Row) -> None:
-    verdict = judge(row.rollout, policy=EVIDENCE)
+    verdict = row.verdict()
     assert told(verdict) == row.evidence, row.why
     assert verdict.error_category == (verdict.health.value if verdict.health.unhealthy else None)
 
 
 @each("row", TABLE)
 def test_the_seed_says_what_benchflow_would(row: Row) -> None:
-    assert told(judge(row.rollout, policy=SEED)) == expected_by_seed(row), row.why
+    assert told(row.verdict(SEED)) == expected_by_seed(row), row.why
 
 
 @pytest.mark.parametrize("policy", [EVIDENCE, SEED], ids=["evidence", "seed"])
 def test_only_unhealthy_verdicts_name_a_failure(policy: Policy) -> None:
     for row in TABLE:
-        verdict = judge(row.rollout, policy=policy)
+        verdict = row.verdict(policy)
         named = (verdict.fingerprint, verdict.layer, verdict.error)
         assert all(name is not None for name in named) is verdict.health.unhealthy, str(row)
         proven = verdict.health is Health.API_ERROR
@@ -46,7 +46,7 @@ def test_only_unhealthy_verdicts_name_a_failure(policy: Policy) -> None:
 
 def test_the_evidence_of_a_proven_failure_are_failed_calls_of_the_rollout() -> None:
     for row in TABLE:
-        verdict = judge(row.rollout)
+        verdict = row.verdict()
         if verdict.health is Health.API_ERROR:
             failed = {x.id for x in row.rollout.exchanges if x.failed and x.role == "agent"}
             assert verdict.evidence, str(row)
@@ -63,7 +63,7 @@ def test_the_table_is_large_and_holds_no_rollout_twice() -> None:
 
 def test_long_sequences_are_judged_as_a_careful_evaluator_would() -> None:
     for row in SEQUENCES:
-        verdict = judge(row.rollout)
+        verdict = row.verdict()
         assert (told(verdict), verdict.scoreable) == (row.evidence, row.scoreable), (
             f"{row}: {row.why}"
         )

@@ -197,13 +197,13 @@ def test_trusting_agents_changes_nothing_in_the_truth_table() -> None:
     """Its verdicts are held by test_truth; here: none of its failures is put on the agent."""
     for row in chain(TABLE, SEQUENCES):
         if row.lost is not False:
-            assert judge(row.rollout).attributed_to is not AttributedTo.AGENT, str(row)
+            assert row.verdict().attributed_to is not AttributedTo.AGENT, str(row)
 
 
 @pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_whatever_others_saw_too_is_found_in_the_truth_table_without_trust(each: int) -> None:
     for row in (*TABLE, *SEQUENCES)[::each]:
-        trusted = judge(row.rollout)
+        trusted = row.verdict()
         if trusted.health is not Health.API_ERROR or trusted.subcategory == "rejected_request":
             continue
         models = {x.model for x in row.rollout.exchanges if x.kind == "inference"}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from classifier import EVIDENCE, Policy, Verdict, judge
 from classifier.records import RolloutRecord
 from tests.builders import rollout
 from tests.tables import lines
@@ -38,17 +39,28 @@ class Row:
 
     @property
     def rollout(self) -> RolloutRecord:
-        said: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in self.said.items()
-        }
-        return rollout(self.calls, **said)
+        """Build the rollout, once."""
+        if (key := str(self)) not in _BUILT:
+            said: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in self.said.items()
+            }
+            _BUILT[key] = rollout(self.calls, **said)
+        return _BUILT[key]
+
+    def verdict(self, policy: Policy = EVIDENCE) -> Verdict:
+        """Judge it, once under each policy."""
+        if (key := (str(self), policy)) not in _JUDGED:
+            _JUDGED[key] = judge(self.rollout, policy=policy)
+        return _JUDGED[key]
 
     def __str__(self) -> str:
         said = ",".join(f"{name}={value}" for name, value in self.said.items())
         return f"{self.calls or 'no calls'} [{said}]" if said else self.calls or "no calls"
 
 
+_BUILT: dict[str, RolloutRecord] = {}
+_JUDGED: dict[tuple[str, Policy], Verdict] = {}
 _ROWS = [Row(**row) for row in lines(Path(__file__).with_suffix(".jsonl"))]
 TABLE = [row for row in _ROWS if row.part == "short"]
 SEQUENCES = [row for row in _ROWS if row.part == "long"]
