@@ -49,6 +49,12 @@ def test_an_agent_that_solved_it_without_a_model_keeps_its_score_under_untrusted
 # --- passes with next to no output ---
 
 
+def test_a_pass_with_next_to_no_output_was_answered_all_the_same() -> None:
+    verdict = judge(rollout("200+tool", passes_tokens=1_000.0, **PASSED))
+    assert "unearned" in [finding.check for finding in verdict.validity]
+    assert not is_unearned(verdict.validity)
+
+
 def test_an_export_keeps_what_it_stands_on() -> None:
     for facts in (
         {"reward_range": (-1.0, 1.0)}, {"client_cache": True}, {"passes_tokens": 812.5},
