@@ -31,7 +31,7 @@ def test_a_sum_is_to_be_of_all_calls_that_used_tokens() -> None:
 
 
 @each("text", ["200 200+queued", "200 200+queued 200+polled",
-                                  "200 200+queued 404+fetched"])  # fmt: skip
+               "200 200+queued 404+fetched"])  # fmt: skip
 def test_a_background_response_that_is_never_fetched_used_unknown_tokens(text: str) -> None:
     record = rollout(text)
     assert [tokens_known(x) for x in using_tokens(record.exchanges)] == [True, False]
