@@ -109,11 +109,12 @@ def test_an_error_in_a_stream_is_read_however_it_arrives(name: str, step: int) -
     assert observed(body, path, type_=type_).cause is not None
 
 
+@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow)])
 @each("name", STREAMS)
-def test_an_error_that_is_cut_is_whole_or_none(name: str) -> None:
+def test_an_error_that_is_cut_is_whole_or_none(name: str, step: int) -> None:
     path, type_, body, expected = STREAMS[name]
     bare = name == "lmstudio-bare"  # a text has no end of its own
-    for place in range(len(body)):
+    for place in range(0, len(body), step):
         error = read([body[:place]], path, type_)
         assert error in (None, expected) or bare, place
 
