@@ -36,7 +36,7 @@ from proxy.store.batch_versions import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S
 from proxy.store.errors import StoreError
 from proxy.store.tables import VERDICT_COLUMNS, Row
-from proxy.store.verdicts import Judged, final_parts
+from proxy.store.verdicts import EndOfCalls, Judged, final_parts
 
 # --- a rollout with all that is recorded of it -------------------------------------------------
 
@@ -58,14 +58,19 @@ class LoadedRollout(NamedTuple):
     late_calls: int = 0
 
 
-def load(service: Service, rollout_id: str) -> LoadedRollout:
+def load(service: Service, rollout_id: str, end: EndOfCalls | None = None) -> LoadedRollout:
     """Load one rollout as `load_some` does."""
-    (loaded,) = load_some(service, [rollout_id])
+    (loaded,) = load_some(service, [rollout_id], end)
     return loaded
 
 
-def load_some(service: Service, rollout_ids: Sequence[str]) -> list[LoadedRollout]:
+def load_some(
+    service: Service, rollout_ids: Sequence[str], end: EndOfCalls | None = None
+) -> list[LoadedRollout]:
     """Load rollouts as they stand, for judgement or export; blocking, so call it in a thread.
+
+    Arguments:
+        end: of their calls, which will be stored with their verdicts.
 
     Raises:
         Refusal: 404 for an unknown rollout.
@@ -85,27 +90,31 @@ def load_some(service: Service, rollout_ids: Sequence[str]) -> list[LoadedRollou
         if not all(missing.values()):
             raise
         stored = {}  # enough is known: evidence is missing
-    return [_loaded(service, name, stored.get(name), missing[name]) for name in missing]
+    return [_loaded(service, name, stored.get(name), missing[name], end) for name in missing]
 
 
 def _loaded(
     service: Service,
     rollout_id: str,
-    stored: tuple[Row, RolloutRecord] | None,
+    stored: tuple[Row | Mapping[str, Any], RolloutRecord] | None,
     missing: int,
+    end: EndOfCalls | None,
 ) -> LoadedRollout:
     if stored is None:
         if not missing:
             raise unknown_rollout(rollout_id)
         return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable=False, row={})
     row, rollout = stored
+    gaps = rollout.gaps
+    if end is not None and row["closed_at"] is None:
+        row, gaps = {**row, "closed_at": end.at}, gaps + end.gaps
     up_s = row["up_s"]
     # A restarted server may have lost its last commits; that doubt must not be stored.
     storable = not missing and (up_s is None or up_s >= 2 * RESTART_GRACE_S)
     just_started = up_s is not None and up_s < RESTART_GRACE_S
     record = as_it_counts(row, rollout, service.now())
     late = len(rollout.exchanges) - len(record.exchanges)
-    record = replace(record, gaps=rollout.gaps + missing + just_started)
+    record = replace(record, gaps=gaps + missing + just_started)
     kept = json.loads(row["stands_on"] or "{}") if row["final"] else None
     record = with_evidence(service, record, kept)
     return LoadedRollout(record, storable, row, late)
@@ -307,8 +316,17 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
     return _store(service, loaded, _judge(service, loaded, service.policy, now), now)
 
 
-def _store(service: Service, loaded: LoadedRollout, verdict: Verdict, now: float) -> Verdict:
+def _store(
+    service: Service,
+    loaded: LoadedRollout,
+    verdict: Verdict,
+    now: float,
+    end: EndOfCalls | None = None,
+) -> Verdict:
     """Store a verdict with the advice that follows from earlier attempts at the task.
+
+    Arguments:
+        end: of the rollout's calls, which is stored in any case.
 
     Returns:
         The verdict that stands now.
@@ -323,10 +341,12 @@ def _store(service: Service, loaded: LoadedRollout, verdict: Verdict, now: float
         verdict = with_advice(verdict, rollout, policy, earlier, counted)
     doubted = service.recorder.failing or not loaded.storable
     if doubted or _is_being_asked(service, loaded, verdict, now):
+        if end is not None:
+            service.database.closings.closed(rollout.id, now=end.at, gaps=end.gaps)
         return with_sentence(replace(verdict, provisional=True, judged_at=None), rollout)
     row = _verdict_row(rollout, verdict, now, service.prices)
     parts = final_parts(Judged(service.database, verdict, policy, now, loaded.row))
-    if stored.store(row, parts, known=loaded.row):
+    if stored.store(row, parts, known=loaded.row, end=end):
         service.on_final_verdict(verdict)
         if (rewarded := _rewarded_since(service, rollout)) is not None:
             add_rewards(service, rollout.id, rewarded)
@@ -396,15 +416,23 @@ class EndedRollout(NamedTuple):
     failures: Sequence[Exchange] = ()
 
 
-def judge_ended(service: Service, rollout_id: str) -> EndedRollout:
-    """Judge a rollout whose calls have ended; blocking, so call it in a thread."""
-    loaded, now = load(service, rollout_id), service.now()
+def judge_ended(service: Service, rollout_id: str, *, gaps: int) -> EndedRollout:
+    """Judge a rollout whose calls have ended, and store that; blocking, so call it in a thread.
+
+    Arguments:
+        gaps: how many processes did not say that they have; what those saw may be missing.
+    """
+    now = service.now()
+    end = EndOfCalls(now, gaps)
+    loaded = load(service, rollout_id, end)
     if loaded.rollout.outcome is None or loaded.row["final"]:
+        service.database.closings.closed(rollout_id, now=end.at, gaps=end.gaps)
         return EndedRollout(_result(service, rollout_id))
     verdict = _judge(service, loaded, service.policy, now)
     if failures := _to_ask_about(service, loaded, verdict, now):
+        service.database.closings.closed(rollout_id, now=end.at, gaps=end.gaps)
         return EndedRollout(None, failures)
-    verdict = _store(service, loaded, verdict, now)
+    verdict = _store(service, loaded, verdict, now, end)
     return EndedRollout(codec.encode_result(results.result(loaded.rollout, verdict)))
 
 

@@ -472,10 +472,10 @@ async def report(
         return await judge.result(service, rollout_id)
 
     def closed(missing: int) -> judge.EndedRollout:
-        service.database.closings.closed(rollout_id, now=service.now(), gaps=missing)
         if reported.rewarded:
+            service.database.closings.closed(rollout_id, now=service.now(), gaps=missing)
             _add_rewards(service, rollout_id, outcome)
-        return judge.judge_ended(service, rollout_id)
+        return judge.judge_ended(service, rollout_id, gaps=missing)
 
     ended = await close_calls(service, rollout_id, reported.closing, closed)
     return await judge.settled_result(service, rollout_id, ended)

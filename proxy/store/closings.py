@@ -13,16 +13,12 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
     Connection,
-    Float,
     Integer,
     String,
-    bindparam,
     cast,
     delete,
     func,
-    literal,
     select,
     update,
 )
@@ -35,14 +31,13 @@ from proxy.store.deployment import is_dead
 from proxy.store.tables import (
     IDS,
     closings,
-    exchanges,
     insert_into,
     rollouts,
     server,
     verdicts,
     workers,
 )
-from proxy.store.verdicts import queue_for_judging
+from proxy.store.verdicts import EndOfCalls, end_calls, queue_for_judging
 
 _COUNTER = "closing"  # its row in the table `server`
 _KEPT_S = 3600.0  # far longer than any living worker takes to read one
@@ -122,29 +117,10 @@ class Closings:
         """
         with self._connections.writing() as connection:
             hold(connection, Lock.VERDICT, rollout_id)
-            connection.execute(_CLOSE, {"of": rollout_id, "at": now, "more": gaps})
+            end_calls(connection, rollout_id, EndOfCalls(now, gaps))
 
 
 _WORKERS = select(workers).order_by(workers.c.id)
-_OF: BindParameter[str] = bindparam("of")
-
-
-def _final_or(column: Any, otherwise: Any) -> Any:
-    """Return a column of the rollout's final verdict, else another value."""
-    final = select(column).where(verdicts.c.rollout_id == _OF, verdicts.c.provisional.is_(False))
-    return func.coalesce(final.scalar_subquery(), otherwise)
-
-
-_ON_RECORD = select(func.count()).where(exchanges.c.rollout_id == _OF)
-_CLOSE = (
-    update(rollouts)
-    .where(rollouts.c.id == _OF, rollouts.c.closed_at.is_(None))
-    .values(
-        closed_at=_final_or(verdicts.c.given_at, bindparam("at", type_=Float)),
-        closed_calls=_final_or(verdicts.c.calls, _ON_RECORD.scalar_subquery()),
-        gaps=rollouts.c.gaps + _final_or(literal(0), bindparam("more", type_=Integer)),
-    )
-)
 
 
 def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple, Protocol
 from sqlalchemy import (
     BindParameter,
     Connection,
+    Float,
+    Integer,
     Select,
     and_,
     bindparam,
     case,
     delete,
     func,
+    literal,
     or_,
     select,
     update,
@@ -107,6 +110,52 @@ _STATE = select(
 )
 
 
+# --- the end of a rollout's calls --------------------------------------------------------------
+
+
+class EndOfCalls(NamedTuple):
+    """The end of a rollout's calls, in epoch seconds, and how many processes did not say so."""
+
+    at: float
+    gaps: int
+
+
+def end_calls(
+    connection: Connection, rollout_id: str, end: EndOfCalls, *, calls: int | None = None
+) -> None:
+    """Store that a rollout's calls have ended, once; the lock of its verdict is held.
+
+    Where it has a final verdict, they had ended when that was given.
+
+    Arguments:
+        calls: how many ended ones there were; None counts those on record.
+    """
+    connection.execute(
+        _END_CALLS, {"of": rollout_id, "at": end.at, "more": end.gaps, "known": calls}
+    )
+
+
+def _final_or(column: Any, otherwise: Any) -> Any:
+    """Return a column of the rollout's final verdict, else another value."""
+    of_final = (verdicts.c.rollout_id == bindparam("of"), verdicts.c.provisional.is_(False))
+    return func.coalesce(select(column).where(*of_final).scalar_subquery(), otherwise)
+
+
+_ON_RECORD = select(func.count()).where(exchanges.c.rollout_id == bindparam("of"))
+_END_CALLS = (
+    update(rollouts)
+    .where(_OWN, rollouts.c.closed_at.is_(None))
+    .values(
+        closed_at=_final_or(verdicts.c.given_at, bindparam("at", type_=Float)),
+        closed_calls=_final_or(
+            verdicts.c.calls,
+            func.coalesce(bindparam("known", type_=Integer), _ON_RECORD.scalar_subquery()),
+        ),
+        gaps=rollouts.c.gaps + _final_or(literal(0), bindparam("more", type_=Integer)),
+    )
+)
+
+
 # --- verdicts ----------------------------------------------------------------------------------
 
 
@@ -190,6 +239,7 @@ class Verdicts:
         parts: Sequence[FinalPart] = (),
         *,
         known: Row | Mapping[str, Any] | None = None,
+        end: EndOfCalls | None = None,
     ) -> bool:
         """Store a verdict in place of the one before; columns as in `verdicts`.
 
@@ -203,6 +253,7 @@ class Verdicts:
             parts: write what follows from a first final verdict, in their order.
             known: the rollout's columns and its last ``change``, as the verdict knows them; without
                 them, it is stored whatever has changed.
+            end: of the calls that it knows, which is stored with it, whatever becomes of it.
         """
         batch, rollout_id = row["batch"], row["rollout_id"]
         # Worked out before the writer's turn, for which agents wait, and again only if it changed.
@@ -216,6 +267,8 @@ class Verdicts:
             changing(connection, [rollout_id], into=[batch], stay=stays, verdicts=True),
         ):
             now = state_of(connection, rollout_id)
+            if end is not None:
+                end_calls(connection, rollout_id, end, calls=row["calls"])
             if now.stands:
                 return False
             if now.place != place:
