@@ -357,7 +357,12 @@ _CONFIRMED_WITHIN_S = 20.0  # beyond the calls' grace; a living worker confirms 
 
 
 async def close_calls(
-    service: Service, rollout_id: str, number: int, then: Callable[[int], Stored]
+    service: Service,
+    rollout_id: str,
+    number: int,
+    then: Callable[[int], Stored],
+    *,
+    others: bool = True,
 ) -> Stored:
     """End a rollout's calls and sockets in every living process, and wait until all have ended.
 
@@ -365,6 +370,7 @@ async def close_calls(
         number: of the rollout in `closings`.
         then: is called in a thread with the number of processes that did not confirm it, 0 as a
             rule.
+        others: whether there are other processes to ask.
 
     Returns:
         Its result.
@@ -377,9 +383,7 @@ async def close_calls(
     deadline = loop.time() + _CONFIRMED_WITHIN_S
 
     def confirmed(*, over: bool) -> tuple[Stored] | None:
-        silent = service.database.closings.unconfirmed(
-            rollout_id, number, worker=service.worker, host=socket.gethostname(), now=service.now()
-        )
+        silent = _silent(service, rollout_id, number) if others else ()
         if silent and not over:
             return None
         if missing := len(silent) + (not closed_here):
@@ -394,6 +398,12 @@ async def close_calls(
         if done is not None:
             return done[0]
         await asyncio.sleep(_ASK_S)
+
+
+def _silent(service: Service, rollout_id: str, number: int) -> Sequence[str]:
+    return service.database.closings.unconfirmed(
+        rollout_id, number, worker=service.worker, host=socket.gethostname(), now=service.now()
+    )
 
 
 # --- outcomes and reads ------------------------------------------------------------------------
@@ -463,6 +473,7 @@ async def report(
         attributes=_attributes(request),
         registers=not service.registration_required,
         policy=PolicyTerms(default=_default_terms(service)),
+        worker=service.worker,
     )
     reported = await service.run(_judging, service, store)
     _check_reported(rollout_id, reported, outcome)
@@ -477,7 +488,7 @@ async def report(
             _add_rewards(service, rollout_id, outcome)
         return judge.judge_ended(service, rollout_id, gaps=missing)
 
-    ended = await close_calls(service, rollout_id, reported.closing, closed)
+    ended = await close_calls(service, rollout_id, reported.closing, closed, others=reported.others)
     return await judge.settled_result(service, rollout_id, ended)
 
 

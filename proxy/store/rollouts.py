@@ -40,6 +40,7 @@ from proxy.store.tables import (
     rollouts,
     unjudged,
     verdicts,
+    workers,
 )
 from proxy.store.verdicts import adds_rewards, final_parts, state_of
 
@@ -431,6 +432,7 @@ class Rollouts:
         registers: bool = False,
         policy: PolicyTerms = _UNSAID,
         measured: Mapping[str, bool] = _NONE,
+        worker: str = "",
     ) -> Reported:
         """Store a rollout's outcome, once; one without rewards may be given them once, later.
 
@@ -442,6 +444,7 @@ class Rollouts:
                 in a rollout that only its own traffic created.
             registers: register a rollout that is unknown.
             policy, measured: as in `register`.
+            worker: who reports it.
 
         Raises:
             NotJudged: as `register`.
@@ -451,13 +454,13 @@ class Rollouts:
             self._connections.writing() as connection,
             changing(connection, [rollout_id], into=[attributes.get("batch")]),
         ):
-            row = _reported(connection, rollout_id)
+            row = _reported(connection, rollout_id, worker)
             if row is None and registers:
                 attributes = {**attributes, **_open_place(connection, attributes, measured)}
                 fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
                 fresh |= _terms(connection, None, attributes.get("batch"), policy)
                 add(connection, rollouts, fresh)  # or its first call does, in another process
-                row = _reported(connection, rollout_id)
+                row = _reported(connection, rollout_id, worker)
             if row is None:
                 return Reported()
             standing = row["outcome"]
@@ -483,7 +486,12 @@ class Rollouts:
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back
                 closing = closing_of(connection, rollout_id)
-        return Reported(outcome=standing or outcome, closing=closing, rewarded=rewarded)
+        return Reported(
+            outcome=standing or outcome,
+            closing=closing,
+            rewarded=rewarded,
+            others=bool(row["others"]),
+        )
 
     def is_registered(self, rollout_id: str) -> bool:
         """Return True if a runner registered this rollout."""
@@ -577,17 +585,20 @@ def _row(connection: Connection, rollout_id: str) -> Row | None:
     return connection.execute(_OWN, {"of": rollout_id}).mappings().one_or_none()
 
 
-def _reported(connection: Connection, rollout_id: str) -> Row | None:
+def _reported(connection: Connection, rollout_id: str, worker: str) -> Row | None:
     """Read a rollout's row, and block other writers of it until the transaction ends.
 
-    Beside the columns there are ``judged``, whether it has a verdict, and ``outage_until``.
+    Beside the columns there are ``judged``, whether it has a verdict, ``others``, whether there are
+    other workers than this one, and ``outage_until``.
     """
-    return connection.execute(_REPORTED, {"of": rollout_id}).mappings().one_or_none()
+    named = {"of": rollout_id, "worker": worker}
+    return connection.execute(_REPORTED, named).mappings().one_or_none()
 
 
 _OWN = select(rollouts).where(rollouts.c.id == bindparam("of"))
 _REPORTED = _OWN.add_columns(
     exists().where(verdicts.c.rollout_id == rollouts.c.id).label("judged"),
+    exists().where(workers.c.id != bindparam("worker")).label("others"),
     OUTAGE_UNTIL.label("outage_until"),
 ).with_for_update(of=rollouts, key_share=True)
 _LAST_CHANGE = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)

@@ -620,14 +620,15 @@ class Reported:
 
     ``outcome`` is the one that stands now (JSON text), None if no such rollout is known.
     ``conflict``: the rollout has other attributes than the report says. ``closing``: the number
-    with which its calls are to be ended, None if they have been. ``rewarded``: it adds its
-    rewards to the outcome that stood without any.
+    with which its calls are to be ended, None if they have been, by ``others`` too: whether there
+    are other workers. ``rewarded``: it adds its rewards to the outcome that stood without any.
     """
 
     outcome: str | None = None
     conflict: bool = False
     rewarded: bool = field(default=False, compare=False)
     closing: int | None = field(default=None, compare=False)  # of no account to the outcome
+    others: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from classifier.records import Exchange
 from proxy.store.closings import ClosingState
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch, verdicts
+from proxy.store.verdicts import EndOfCalls
 from tests.builders import exchange
 from tests.proxy.store.test_verdicts import verdict
 
@@ -71,6 +72,19 @@ def test_a_repeated_report_has_the_same_number_until_the_rollout_is_closed(
     assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 0, 0)
 
 
+def test_a_report_tells_whether_there_are_other_workers(database: Database) -> None:
+    def others(rollout: str) -> bool:
+        return database.rollouts.report(
+            rollout, "{}", now=100.0, registers=True, worker="me"
+        ).others
+
+    assert not others("a")
+    database.workers.heartbeat("me", host="here", now=100.0)
+    assert not others("b")
+    database.workers.heartbeat("b", host="far", now=100.0)
+    assert others("c")
+
+
 def test_living_workers_confirm_each_rollout_by_itself(database: Database) -> None:
     for worker, host in (("me", "here"), ("b", "far"), ("c", "farther")):
         database.workers.heartbeat(worker, host=host, now=100.0)
@@ -103,6 +117,20 @@ def test_a_rollout_is_closed_once(database: Database) -> None:
     row = database.rollouts.row("r")
     assert row is not None
     assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 1, 2)
+
+
+def test_an_end_that_is_stored_with_a_verdict_counts_the_calls_that_it_knows(
+    database: Database,
+) -> None:
+    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r")]), worker="me")
+    ended(database, "r")
+    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r", at=9.0)]), worker="me")
+    given = verdict("r", batch=None, given_at=161.0, calls=1)
+    assert database.verdicts.store(given, end=EndOfCalls(160.0, gaps=2))
+    row = database.rollouts.row("r")
+    assert row is not None
+    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (160.0, 1, 2)
+    assert database.verdicts.unjudged(limit=9).ids == []
 
 
 def test_one_that_was_judged_before_it_was_closed_had_ended_then(database: Database) -> None:
