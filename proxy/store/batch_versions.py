@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, case, delete, func, literal, select
 
 from proxy.store.connections import Lock, hold_all
-from proxy.store.tables import IDS, batches, insert_into, rollouts, unjudged
+from proxy.store.tables import OfIds, batches, insert_into, rollouts, unjudged
 
 
 class BatchVersion(NamedTuple):
@@ -66,20 +66,20 @@ def changing(
             keys += [Lock.VERDICT.key(each) for each in sorted(ids)]
         hold_all(connection, keys)
     yield
-    connection.execute(_raise(connection.dialect.name), {"ids": list(ids)})
+    _raise(connection.dialect.name).execute(connection, ids)
 
 
 def _batches_of(connection: Connection, ids: Collection[str]) -> set[str | None]:
-    return set(connection.execute(_BATCHES, {"ids": list(ids)}).scalars())
+    return set(_BATCHES.execute(connection, ids).scalars())
 
 
-_BATCHES = select(rollouts.c.batch).where(rollouts.c.id.in_(IDS)).distinct()
+_BATCHES = OfIds(lambda among: select(rollouts.c.batch).where(among(rollouts.c.id)).distinct())
 
 
 @cache  # made once: to make it takes longer than to run it
-def _raise(dialect: str) -> Any:
-    of_some = (rollouts.c.id.in_(IDS), rollouts.c.batch.is_not(None))
-    return _raising(dialect, *of_some)
+def _raise(dialect: str) -> OfIds:
+    placed = rollouts.c.batch.is_not(None)
+    return OfIds(lambda among: _raising(dialect, among(rollouts.c.id), placed))
 
 
 def _raising(dialect: str, *which: Any) -> Any:

@@ -37,6 +37,7 @@ from proxy.store.tables import (
     IDS,
     CommitBatch,
     Gap,
+    OfIds,
     Row,
     call_usage,
     exchanges,
@@ -310,7 +311,7 @@ def calls_of(
     Arguments:
         in_flight: those of the rollouts that have calls in flight, which are included.
     """
-    ended = connection.execute(_EXCHANGES_OF, {"ids": list(rollout_ids)}).all()
+    ended = _EXCHANGES_OF.execute(connection, rollout_ids).all()
     open_ = _open_rows(connection, in_flight) if in_flight else ()
     calls: dict[str, list[Exchange]] = {rollout_id: [] for rollout_id in rollout_ids}
     for call in _merged(ended, open_):
@@ -367,7 +368,7 @@ def _on(lane: Lane) -> tuple[ColumnElement[bool], ...]:
 _WORK = (Kind.INFERENCE.value, Kind.CONTINUATION.value, Kind.ACTIVITY.value)
 # As the driver gives them: `exchange_of` knows their types.
 _EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)
-_EXCHANGES_OF = _EXCHANGES.where(exchanges.c.rollout_id.in_(IDS))
+_EXCHANGES_OF = OfIds(lambda among: _EXCHANGES.where(among(exchanges.c.rollout_id)))
 
 
 # --- outline: few columns of each call, for a page over thousands ------------------------------

@@ -25,9 +25,9 @@ from proxy.store.events import write_event
 from proxy.store.open_places import PLACE, OpenPlaces, leaves_open
 from proxy.store.tables import (
     BATCH_FACTS,
-    IDS,
     JOINED,
     TERMS,
+    OfIds,
     PolicyTerms,
     Registered,
     Registration,
@@ -282,15 +282,17 @@ def _place_of(row: Mapping[str, Any]) -> dict[str, int | None]:
 
 def _rows(connection: Connection, ids: Iterable[str]) -> dict[str, Columns]:
     """Read rows by id, and block other writers of them until the transaction ends."""
-    locked = connection.execute(_LOCKED, {"ids": sorted(set(ids))}).mappings()
+    locked = _LOCKED.execute(connection, set(ids)).mappings()
     return {row["id"]: dict(row) for row in locked}
 
 
-_LOCKED = (
-    select(rollouts)
-    .where(rollouts.c.id.in_(IDS))
-    .order_by(rollouts.c.id)
-    .with_for_update(key_share=True)
+_LOCKED = OfIds(
+    lambda among: (
+        select(rollouts)
+        .where(among(rollouts.c.id))
+        .order_by(rollouts.c.id)
+        .with_for_update(key_share=True)
+    )
 )
 
 
@@ -561,10 +563,9 @@ class Rollouts:
         ``up_s``, for how many seconds PostgreSQL has been up by its own clock, None for SQLite. Of
         however many rollouts it makes two queries, and a third if any has a call in flight.
         """
-        named = {"ids": list(rollout_ids)}
         with self._connections.reading() as connection:
-            query = _to_judge(connection.dialect.name)
-            rows = {row["id"]: row for row in connection.execute(query, named).mappings()}
+            found = _to_judge(connection.dialect.name).execute(connection, rollout_ids)
+            rows = {row["id"]: row for row in found.mappings()}
             in_flight = [name for name, row in rows.items() if row["in_flight"]]
             calls = calls_of(connection, rows, in_flight=in_flight) if rows else {}
         return {name: (row, record_of(row, calls[name])) for name, row in rows.items()}
@@ -605,7 +606,7 @@ _LAST_CHANGE = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts
 
 
 @cache
-def _to_judge(dialect: str) -> Any:
+def _to_judge(dialect: str) -> OfIds:
     up_for = func.extract("epoch", func.now() - func.pg_postmaster_start_time())
     columns = (
         rollouts,
@@ -615,7 +616,8 @@ def _to_judge(dialect: str) -> Any:
         exists().where(open_calls.c.rollout_id == rollouts.c.id).label("in_flight"),
         (null() if dialect == "sqlite" else cast(up_for, Float)).label("up_s"),
     )
-    return select(*columns).select_from(JOINED).where(rollouts.c.id.in_(IDS))
+    joined = select(*columns).select_from(JOINED)
+    return OfIds(lambda among: joined.where(among(rollouts.c.id)))
 
 
 _UPDATE = update(rollouts).where(rollouts.c.id == bindparam("of"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
@@ -505,6 +505,27 @@ def add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
 
 IDS: Any = bindparam("ids", expanding=True)
 """The ids, a list, in statements that are made once: to make one takes longer than to run it."""
+
+
+class OfIds:
+    """A statement about the rows of some ids, made once for one id and once for a list of them.
+
+    A list is written into the statement each time, which doubles what a statement costs.
+
+    Arguments:
+        statement: returns it, given the function that compares a column with the ids.
+    """
+
+    def __init__(self, statement: Callable[[Callable[[Any], Any]], Any]) -> None:
+        self._of_one = statement(lambda column: column == bindparam("id"))
+        self._of_several = statement(lambda column: column.in_(IDS))
+
+    def execute(self, connection: Connection, ids: Collection[str]) -> Any:
+        """Execute it; returns its result."""
+        if len(ids) == 1:
+            (one,) = ids
+            return connection.execute(self._of_one, {"id": one})
+        return connection.execute(self._of_several, {"ids": list(ids)})
 
 
 def insert_into(dialect: str, table: Table) -> Any:
