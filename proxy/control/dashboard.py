@@ -12,16 +12,16 @@ from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from classifier.batches import RewardSpan, TaskRepeat, by_number, task_repeats
+from classifier.figures import figures_of
 from classifier.groups import Member, TaskTotal
 from proxy.control import batches
 from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
-from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.batches import newest
 from proxy.store.listing import ITEM
-from proxy.store.statistics import InFlight
+from proxy.store.statistics import InFlight, ServiceCounts
 from proxy.store.tables import verdicts
 from truezero.models.batches import ListParameters
 
@@ -106,14 +106,19 @@ class BatchKind(StrEnum):
 class BatchesPage(NumberedPage[Facts]):
     """One page of a view of the newest batches.
 
-    ``counts`` are the batches of each kind, ``known`` how many there are, of which the view has the
-    ``looked_at`` newest. ``measured``, ``repeats``, ``false_zeros``, ``zeros``, ``cost_usd`` (None:
-    no batch has a cost) and ``unpriced`` (calls in no cost) are of all batches of the view.
+    ``counts`` are the batches of each kind, of which the view has the ``looked_at`` newest.
+    ``earlier`` has for each batch of the page those before it in its series (`series_of`), oldest
+    first, with their scores over measured repeats (None if there are none). ``measured``,
+    ``repeats``, ``false_zeros``, ``zeros``, ``cost_usd`` (None: no batch has a cost) and
+    ``unpriced`` (calls in no cost) are of all batches of the view. ``beside`` is counted over the
+    whole service, ``refused`` are requests that were refused, by code: no verdict has them.
     """
 
     counts: Mapping[BatchKind, int]
-    known: int
     looked_at: int
+    earlier: Mapping[str, Sequence[tuple[str, float | None]]]
+    beside: ServiceCounts
+    refused: Mapping[str, int]
     measured: int
     repeats: int
     false_zeros: int
@@ -136,20 +141,19 @@ class BatchQuery:
     text: str = ""
 
 
-async def listed_batches(
-    service: Service, query: BatchQuery
-) -> tuple[list[ListedBatch], Mapping[BatchKind, int]]:
-    """Return the batches of a view in its order, and how many there are of each kind.
-
-    The newest ones are looked at, as many as `newest_batches` lists.
-    """
+async def known_batches(service: Service) -> list[ListedBatch]:
+    """Return the newest batches, as many as `newest_batches` lists."""
     rows = await service.read(newest, limit=_NEWEST)
     states = await batches.states(service, [row["batch"] for row in rows])
-    known = [
+    return [
         ListedBatch(row["batch"], row["last_at"], states[row["batch"]])
         for row in rows
         if row["batch"] in states
     ]
+
+
+def batches_in(known: Sequence[ListedBatch], query: BatchQuery) -> list[ListedBatch]:
+    """Return the batches of a view in its order."""
     words = query.text.casefold().split()
     view = [
         each
@@ -160,7 +164,7 @@ async def listed_batches(
     ]
     if query.order is not BatchOrder.LAST or not query.descending:
         view = sort_known(view, _BATCH_VALUES[query.order], descending=query.descending)
-    return view, {each: sum(map(is_of, known)) for each, is_of in _KINDS.items()}
+    return view
 
 
 _ALL_BATCHES = BatchQuery()
@@ -170,42 +174,51 @@ async def batch_page(
     service: Service, number: int = 1, query: BatchQuery = _ALL_BATCHES
 ) -> BatchesPage:
     """Return a page of a list of batches with their summaries; ``number`` counts from 1."""
-    view, counts = await listed_batches(service, query)
+    return await service.run(_batch_page, service, await known_batches(service), number, query)
+
+
+def _batch_page(
+    service: Service, known: Sequence[ListedBatch], number: int, query: BatchQuery
+) -> BatchesPage:
+    view = batches_in(known, query)
     begin = (number - 1) * BATCHES
     shown = view[begin : begin + BATCHES]
     summed = [each.state.summary for each in view]
     costs = [each.cost_usd for each in summed if each.cost_usd is not None]
+    scores = {each.name: each.state.summary.scores.score_effective for each in known}
+    before = _earlier(list(scores), [each.name for each in shown])
+    since = service.now() - NAMELESS_S
     return BatchesPage(
-        items=[item for each in shown if (item := await _batch_item(service, each)) is not None],
+        items=batch_rows(shown),
         number=number,
         size=BATCHES,
         total=len(view),
-        counts=counts,
-        known=await service.read(statistics.batch_count),
-        looked_at=counts[BatchKind.ALL],
+        counts={each: sum(map(is_of, known)) for each, is_of in _KINDS.items()},
+        looked_at=len(known),
+        earlier={
+            batch: [(name, scores[name]) for name in names] for batch, names in before.items()
+        },
         measured=sum(each.scores.scored for each in summed),
         repeats=sum(each.parts.planned for each in summed),
         false_zeros=sum(each.zeros.not_measured for each in summed),
         zeros=sum(each.zeros.reported for each in summed),
         cost_usd=math.fsum(costs) if costs else None,
         unpriced=sum((each.calls or 0) - (each.cost_known_calls or 0) for each in summed),
+        beside=service.database.read(statistics.service_counts, nameless_since=since),
+        refused=dict(sorted(service.refused_calls().items())),
     )
 
 
-async def batch_rows(service: Service, view: Sequence[ListedBatch]) -> list[Facts]:
-    """Return the summaries of the batches of a view, as `batch_page` has them."""
-    return [item for each in view if (item := await _batch_item(service, each)) is not None]
-
-
-async def _batch_item(service: Service, batch: ListedBatch) -> Facts | None:
-    """Return a batch with its summary; None if it was deleted meanwhile."""
-    try:
-        summary = await batches.summary(service, batch.name)
-    except Refusal as refusal:
-        if refusal.status != 404:
-            raise
-        return None
-    return {"batch": batch.name, "last_at": batch.last_at, "summary": summary}
+def batch_rows(view: Sequence[ListedBatch]) -> list[Facts]:
+    """Return the figures of the batches of a view, and if each is ``valid``."""
+    return [
+        {
+            "batch": each.name,
+            "last_at": each.last_at,
+            "summary": {**figures_of(each.state), "valid": each.valid},
+        }
+        for each in view
+    ]
 
 
 _KINDS: Mapping[BatchKind, Callable[[ListedBatch], bool]] = {
@@ -223,22 +236,8 @@ def sort_known(rows: Iterable[Row], value: Callable[[Row], Any], *, descending: 
     return [*known, *(each for each in given if value(each) is None)]
 
 
-async def without_batch(service: Service) -> int:
-    """Count the rollouts without a batch."""
-    return await service.read(statistics.without_batch)
-
-
-async def unnoticed(service: Service) -> Facts:
-    """Count calls that named no rollout, and refused requests by code: no verdict has them."""
-    since = service.now() - NAMELESS_S
-    return {
-        "nameless": await service.read(statistics.unattributed, since=since),
-        "refused": dict(sorted((await run_in_thread(service.refused_calls)).items())),
-    }
-
-
-async def in_flight(service: Service, batch: str | None = None) -> InFlight:
-    """Count the calls in flight, and tell when the oldest began."""
+async def in_flight(service: Service, batch: str) -> InFlight:
+    """Count a batch's calls in flight, and tell when the oldest began."""
     return await service.read(statistics.in_flight, batch)
 
 
@@ -399,19 +398,6 @@ class TasksPage(NumberedPage[TaskRow]):
     score: float | None
     every: Sequence[TaskTotal]
     rewards: RewardSpan
-
-
-async def earlier_batches(
-    service: Service, shown: Sequence[str]
-) -> dict[str, list[tuple[str, float | None]]]:
-    """Return by batch the earlier ones of its series (`series_of`), oldest first.
-
-    Each has its score over measured repeats, None if there are none.
-    """
-    earlier = _earlier(await newest_batches(service), shown)
-    names = sorted({name for names in earlier.values() for name in names})
-    means = await batches.mean_scores(service, names)
-    return {batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()}
 
 
 async def batch_before(service: Service, batch: str) -> tuple[str, float] | None:

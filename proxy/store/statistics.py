@@ -40,17 +40,6 @@ _MINUTE = 60
 _COUNTED = 5000  # calls of a batch up to which they are read, so that they are told by seconds
 
 
-def batch_count(connection: Connection) -> int:
-    """Count the batches that have a rollout."""
-    return connection.scalar(select(func.count()).select_from(batches)) or 0
-
-
-def without_batch(connection: Connection) -> int:
-    """Count rollouts without a batch."""
-    query = select(func.count()).select_from(rollouts).where(rollouts.c.batch.is_(None))
-    return connection.scalar(query) or 0
-
-
 def span(connection: Connection, batch: str) -> tuple[float, float] | None:
     """Return when a batch's first and last rollout began, in epoch seconds; None without any."""
     query = select(batches.c.first_at, batches.c.last_at).where(batches.c.batch == batch)
@@ -82,12 +71,27 @@ def _is_of(batch: str) -> ColumnElement[bool]:
     return owner.scalar_subquery() == batch
 
 
-def unattributed(connection: Connection, *, since: float) -> int:
-    """Count ended calls that named no rollout and began after ``since`` (epoch seconds)."""
-    query = select(func.count()).where(
-        exchanges.c.rollout_id == UNATTRIBUTED, exchanges.c.started_at > since
+class ServiceCounts(NamedTuple):
+    """The batches that have a rollout, the rollouts without one, and calls in flight.
+
+    ``nameless`` are ended calls of late that named no rollout.
+    """
+
+    batches: int
+    without_batch: int
+    in_flight: InFlight
+    nameless: int
+
+
+def service_counts(connection: Connection, *, nameless_since: float) -> ServiceCounts:
+    """Count over all batches; nameless calls that began after a time in epoch seconds."""
+    alone = select(func.count()).select_from(rollouts).where(rollouts.c.batch.is_(None))
+    nameless = select(func.count()).where(
+        exchanges.c.rollout_id == UNATTRIBUTED, exchanges.c.started_at > nameless_since
     )
-    return connection.scalar(query) or 0
+    counts = (select(func.count()).select_from(batches), alone, nameless)
+    listed, without, unnamed = (connection.scalar(each) or 0 for each in counts)
+    return ServiceCounts(listed, without, in_flight(connection), unnamed)
 
 
 def _rows(connection: Connection, query: Select[Any]) -> list[Facts]:

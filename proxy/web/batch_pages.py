@@ -17,6 +17,7 @@ from proxy.control.dashboard import (
     BatchKind,
     BatchOrder,
     BatchQuery,
+    ListedBatch,
     ScoreRange,
     TaskKind,
     TaskOrder,
@@ -107,6 +108,10 @@ def _batches_view(items: Items) -> TableView:
     )
 
 
+def _batches_file(known: Sequence[ListedBatch], query: BatchQuery) -> list[dict[str, Any]]:
+    return list(map(_batch_row, dashboard.batch_rows(dashboard.batches_in(known, query))))
+
+
 def _batch_row(item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a batch as a file has it."""
     summary = item["summary"]
@@ -147,16 +152,14 @@ async def _batches(
         text=text,
     )
     if file:
-        listed, _ = await dashboard.listed_batches(service, query)
-        rows = list(map(_batch_row, await dashboard.batch_rows(service, listed)))
+        known = await dashboard.known_batches(service)
+        rows = await run_in_thread(_batches_file, known, query)
         columns = view.file_columns(_BATCH_FILE, "batch")
         return await file_response("batches", list_pages.file_format(file), in_one(rows), columns)
     batches = await dashboard.batch_page(service, page, query)
-    names = [item["batch"] for item in batches.items]
-    earlier = await dashboard.earlier_batches(service, names)
     sparks = {
         item["batch"]: charts.sparkline(
-            [*earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
+            [*batches.earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
         )
         for item in batches.items
     }
@@ -173,9 +176,6 @@ async def _batches(
         marks=marks,
         files=list(list_pages.FILES),
         sparks=sparks,
-        alone=await dashboard.without_batch(service),
-        in_flight=await dashboard.in_flight(service),
-        unnoticed=await dashboard.unnoticed(service),
         actions=context.batch_actions,
         address=context.address(request),
         registration_required=context.registration_required,

@@ -12,7 +12,7 @@ from proxy.control.dashboard import (
     TaskKind,
     TaskOrder,
     TaskQuery,
-    earlier_batches,
+    batch_page,
     newest_batches,
     task_page,
 )
@@ -33,9 +33,9 @@ async def test_a_batch_has_the_earlier_ones_of_its_series(
     for night, reward, answer in ((20, 1.0, None), (21, 0.0, DEAD), (22, 0.5, None)):
         play(service, f"r{night}", answer, batch=f"n-2026-11-{night}", reward=reward)
     play(service, "other", batch="other", reward=1.0)
-    found = await earlier_batches(control, ["n-2026-11-22", "n-2026-11-20", "other"])
-    assert found == {
+    assert (await batch_page(control)).earlier == {
         "n-2026-11-22": [("n-2026-11-20", 1.0), ("n-2026-11-21", None)],
+        "n-2026-11-21": [("n-2026-11-20", 1.0)],
         "n-2026-11-20": [],
         "other": [],
     }

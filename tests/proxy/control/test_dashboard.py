@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -38,6 +40,35 @@ def test_a_page_knows_its_place(
         items=[{}] * items, number=number, size=20, total=total
     )
     assert (page.pages, page.first, page.last) == shown
+
+
+async def test_more_batches_take_no_more_work_in_threads(
+    service: Service, control: ControlService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[object] = []
+    to_thread = asyncio.to_thread
+
+    def counting(work: Callable[..., Any], *given: Any) -> Coroutine[Any, Any, Any]:
+        begun.append(work)
+        return to_thread(work, *given)
+
+    monkeypatch.setattr(asyncio, "to_thread", counting)
+
+    async def taken() -> int:
+        await batch_page(control)  # which judges and adds up what has changed
+        begun.clear()
+        await batch_page(control)
+        return len(begun)
+
+    play(service, "one", batch="nightly-2026-11-01")
+    alone = await taken()
+    for day in range(2, 8):
+        play(service, f"r{day}", DEAD, batch=f"nightly-2026-11-{day:02}")
+    assert await taken() == alone > 0
+    page = await batch_page(control)
+    assert [len(page.earlier[item["batch"]]) for item in page.items] == [6, 5, 4, 3, 2, 1, 0]
+    assert page.earlier["nightly-2026-11-02"] == [("nightly-2026-11-01", 0.0)]
+    assert page.earlier["nightly-2026-11-03"][1:] == [("nightly-2026-11-02", None)]
 
 
 async def test_rollouts_are_listed_with_what_their_verdicts_say(

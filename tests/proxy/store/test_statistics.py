@@ -35,12 +35,17 @@ def filled(database: Database) -> Database:
 
 
 def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
-    assert filled.read(statistics.batch_count) == 2
     [row] = filled.read(newest, limit=1)
     assert dict(row) == {"batch": "x", "first_at": 0.0, "last_at": 2.0}
     assert filled.read(statistics.span, "x") == (0.0, 2.0)
     assert filled.read(statistics.span, "none") is None
-    assert filled.read(statistics.without_batch) == 1
+
+
+def test_a_list_says_what_the_whole_service_has(filled: Database) -> None:
+    found = filled.read(statistics.service_counts, nameless_since=0.0)
+    assert (found.batches, found.without_batch, found.nameless) == (2, 1, 0)
+    assert found.in_flight == filled.read(statistics.in_flight)
+    assert found.in_flight.calls == 1
 
 
 def test_calls_that_name_no_rollout_are_counted_apart(filled: Database) -> None:
@@ -49,9 +54,11 @@ def test_calls_that_name_no_rollout_are_counted_apart(filled: Database) -> None:
         for at in (10, 20, 30)
     ]
     filled.calls.write(CommitBatch(recorded=nameless), worker="w")
-    counted = [filled.read(statistics.unattributed, since=since) for since in (0.0, 10.0, 30.0)]
-    assert counted == [3, 2, 0]
-    assert filled.read(statistics.without_batch) == 1
+    counted = [
+        filled.read(statistics.service_counts, nameless_since=since) for since in (0.0, 10.0, 30.0)
+    ]
+    assert [each.nameless for each in counted] == [3, 2, 0]
+    assert {each.without_batch for each in counted} == {1}
 
 
 def test_calls_are_counted_by_time_and_subcategory(
