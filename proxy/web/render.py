@@ -84,8 +84,9 @@ _TERMS = {
     "Health": "health", "Score": "score", "Measured": "measured", "Role": "role",
     "Coverage": "coverage", "Least – most": "least – most", "Least – score – most": "least – most",
     "pass@k": "pass@k", "Validity": "validity", "Error rate": "error rate",
-    "First byte": "first byte", "Key": "lane", "Evidence": "evidence", "Breaker open": "breaker",
-    "Zeros": "zeros", "Whose failure": "corroborated", "Run again": "transient",
+    "First byte": "first byte", "Key": "lane", "Evidence": "evidence",
+    "Breaker open or half-open": "breaker", "Zeros": "zeros",
+    "Whose failure": "corroborated", "Run again": "transient",
     "Lost to failures": "lost to failures", "Waiting at the proxy": "waiting at the proxy",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from fastapi import Request, Response
@@ -56,10 +57,10 @@ async def read(tab: OpenTab) -> dict[str, Any]:
 
 
 async def mark(service: Service, batch: str) -> str | None:
-    """Return how many breakers of a batch are open; None if none is."""
-    states = await breaker_states(service, batch)
-    active = sum(state.phase is not Phase.CLOSED for state in states)
-    return f"{active} open" if active else None
+    """Return how many breakers of a batch are open, or half-open; None if none is."""
+    phases = Counter(state.phase for state in await breaker_states(service, batch))
+    counts = (phases[Phase.OPEN], "open"), (phases[Phase.HALF_OPEN], "half-open")
+    return ", ".join(f"{count} {word}" for count, word in counts if count) or None
 
 
 async def lane_marks(service: Service) -> dict[Lane, list[LaneMark]]:

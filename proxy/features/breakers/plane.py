@@ -57,7 +57,9 @@ PLANE = Plane(
             mark=page.mark,
         )
     ],
-    batch_marks=[BatchMark("breaker", "Breaker open", "breakers", control.open_by_batch)],
+    batch_marks=[
+        BatchMark("breaker", "Breaker open or half-open", "breakers", control.open_by_batch)
+    ],
     lane_columns=[LaneColumn("breaker", "Breaker", page.lane_marks)],
     look=control.open_breakers,
 )

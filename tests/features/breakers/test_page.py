@@ -69,9 +69,11 @@ def test_the_list_of_batches_and_the_tab_say_what_is_open(service: Service) -> N
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)
     assert sorted(cells()) == ["a", "b breaker open"]
-    assert "Breaker open 1" in words(page(service, "/"))
+    assert "Breaker open or half-open 1" in words(page(service, "/"))
     assert "/ui/batches/a" not in page(service, "/", show="breaker")
     assert "Breakers 1 open" in words(page(service, "/ui/batches/b"))
     assert "Breakers 1 open" not in words(page(service, "/ui/batches/a"))
     service.http.post("/batches/b/breaker/reset")
     assert sorted(cells()) == ["a", "b breaker half-open"]
+    assert "Breakers 1 half-open" in words(page(service, "/ui/batches/b"))
+    assert "Breaker open or half-open 1" in words(page(service, "/"))
