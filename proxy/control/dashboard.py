@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from classifier.batches import RewardSpan, TaskRepeat, by_number, task_repeats
@@ -33,10 +34,12 @@ Item = TypeVar("Item")
 
 _LISTED = (
     *ITEM,
+    verdicts.c.held_s,
     verdicts.c.verdict,
 )
 _FROM_VERDICT = (
     "error", "rule", "doomed", "failed_requests", "total_requests", "recovered_requests", "retry",
+    "references",
 )  # fmt: skip
 
 
@@ -274,15 +277,25 @@ async def _read_timeline(service: Service, batch: str, bars: int) -> Timeline | 
 
 
 async def judged_rollouts(
-    service: Service, parameters: ListParameters, *, fresh: bool = False
+    service: Service, parameters: ListParameters, *, fresh: bool = False, asked: bool = False
 ) -> tuple[Sequence[Facts], str | None]:
     """Return a page of rollouts with their verdicts, and the cursor of the next one.
 
     Arguments:
         fresh: stale verdicts were refreshed just before.
+        asked: each has ``asked`` too, the proxy's own questions beside its failed calls: as in
+            ``references`` of its verdict, with the ``model`` asked (None if it is deleted).
     """
     rows, following = await rollout_rows(service, parameters, columns=_LISTED, fresh=fresh)
-    return list(map(_rollout_item, rows)), following
+    items = list(map(_rollout_item, rows))
+    if not asked:
+        return items, following
+    of_each = [{each["series"]: each for each in item["references"] or ()} for item in items]
+    models = await service.run(service.database.references.models_of, {*chain(*of_each)})
+    return [
+        {**item, "asked": [{**each, "model": models.get(name)} for name, each in of_one.items()]}
+        for item, of_one in zip(items, of_each, strict=True)
+    ], following
 
 
 def _rollout_item(row: Facts) -> Facts:

@@ -225,10 +225,10 @@ def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
 
 
 def _rows_of_files(rows: Sequence[Facts]) -> list[dict[str, Any]]:
-    """Return items with ``only_one``: without a number it is known to be its task's first."""
+    """Return items with ``held_s`` and ``only_one``: then it is known to be its task's first."""
     items = _items(rows)
     for item, row in zip(items, rows, strict=True):
-        item["only_one"] = bool(row["only_one"])
+        item |= {"held_s": row["held_s"], "only_one": bool(row["only_one"])}
     return items
 
 

@@ -211,7 +211,7 @@ _ONLY_ONE = and_(
         _twin.c.id != rollouts.c.id,
     ),
 )
-FILED = (*ITEM, case((_ONLY_ONE, 1), else_=0).label("only_one"))
+FILED = (*ITEM, verdicts.c.held_s, case((_ONLY_ONE, 1), else_=0).label("only_one"))
 """The columns of a row of a file, of which each is looked at beside its task's others."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, or_, select, update
@@ -106,6 +106,12 @@ class References:
         query = select(reference_series).where(reference_series.c.id == series_id)
         with self._connections.reading() as connection:
             return connection.execute(query).mappings().one_or_none()
+
+    def models_of(self, ids: Collection[str]) -> dict[str, str]:
+        """Return the models that series asked, by their ids, of those that are not deleted."""
+        query = select(reference_series.c.id, reference_series.c.model)
+        with self._connections.reading() as connection:
+            return dict(connection.execute(query.where(reference_series.c.id.in_(list(ids)))).all())
 
     def recent(self, lane: ReferenceLane, *, since: float) -> list[ReferenceSeries]:
         """List the series of a lane that started since then (epoch seconds), the newest first."""

@@ -270,7 +270,9 @@ async def _rollouts(tab: OpenTab) -> dict[str, Any]:
             (
                 title,
                 each,
-                *await judged_rollouts(service, each.form.parameters, fresh=True),
+                *await judged_rollouts(
+                    service, each.form.parameters, fresh=True, asked="asked" in view.columns
+                ),
             )
             for title, each in zip(titles, lists, strict=True)
         ],

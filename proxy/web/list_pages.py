@@ -144,7 +144,7 @@ def _as_field(name: str, values: Sequence[str]) -> Sequence[str] | str:
 
 GROUPED = 200  # groups on the page
 
-# Columns by name: label, and what the list can be sorted by.
+# Columns by name, with their labels.
 COLUMNS: Mapping[str, str] = {
     "batch": "Batch", "task": "Task", "repeat": "Repeat", "attempt": "Attempt", "model": "Model",
     "upstream": "Upstream", "health": "Verdict", "subcategory": "Subcategory",
@@ -152,12 +152,15 @@ COLUMNS: Mapping[str, str] = {
     "reported_reward": "Reported reward",
     "total_tokens": "Tokens", "cost_usd": "Cost", "created_at": "Started",
     "reported_at": "Reported", "registered": "Registered", "provisional": "Provisional",
-    "validity": "Found",
+    "validity": "Found", "held_s": "Waiting at the proxy", "asked": "Proxy asked",
 }  # fmt: skip
+UNSORTED = frozenset(("held_s", "asked"))
 USUAL = (
     "batch", "task", "health", "fingerprint", "reward", "total_tokens", "cost_usd", "created_at",
 )  # fmt: skip
-NUMBERS = frozenset(("repeat", "attempt", "reward", "reported_reward", "total_tokens", "cost_usd"))
+NUMBERS = frozenset(
+    ("repeat", "attempt", "reward", "reported_reward", "total_tokens", "cost_usd", "held_s")
+)
 _DOWN_FIRST = NUMBERS | {"created_at", "reported_at"}  # sorted the largest first, texts from A
 GROUPS = (
     "batch", "task", "model", "upstream", "health", "subcategory", "fingerprint", "cause",
@@ -177,7 +180,8 @@ WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause",
 _FILTERS = frozenset((*WRITTEN, *CHOICES))
 TIMES = ("since", "until", "failed_since", "failed_until")
 FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
-_FILED: Mapping[str, Sequence[str]] = {"reward": ("reward", "reported_reward")}  # of one cell
+# Of one cell, where not one of the same name.
+_FILED: Mapping[str, Sequence[str]] = {"reward": ("reward", "reported_reward"), "asked": ()}
 _OWN = ("columns", "by", "file")
 
 router = page_router()
@@ -266,7 +270,9 @@ async def _explore(context: Context, request: Request) -> Response:
     if view.by:
         groups = await rollout_groups(context.service, parameters, view.by, limit=GROUPED + 1)
     else:
-        rollouts, following = await judged_rollouts(context.service, parameters)
+        rollouts, following = await judged_rollouts(
+            context.service, parameters, asked="asked" in view.columns
+        )
     totals = None
     if rollouts and form_filters(view):
         totals = totals_words(await view_totals(context.service, parameters))
@@ -311,8 +317,8 @@ def totals_words(totals: Mapping[str, Any]) -> Mapping[str, Any]:
 def table_values() -> dict[str, Any]:
     """Return the values of the templates of every table of rollouts."""
     return {
-        "labels": COLUMNS, "numbers": NUMBERS, "choices": CHOICES, "times": TIMES,
-        "files": list(FILES),
+        "labels": COLUMNS, "numbers": NUMBERS, "unsorted": UNSORTED, "choices": CHOICES,
+        "times": TIMES, "files": list(FILES),
     }  # fmt: skip
 
 

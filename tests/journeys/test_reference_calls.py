@@ -246,6 +246,9 @@ def test_a_provider_that_is_down_for_all_takes_no_reward_for_a_measurement(
     page = html.unescape(service.http.get(f"/ui/rollouts/{rollout}").text)
     assert f"The proxy asked {model} itself, beside call " in page
     assert "the proxy's own question failed alike (0 of 1 question answered)" in page
+    listed = service.http.get("/ui/rollouts", params={"text": rollout, "columns": "asked"}).text
+    assert f">{model}: failed alike (0 of 1 question answered)</a>" in html.unescape(listed)
+    assert f'href="/ui/rollouts/{rollout}#asked"' in listed and 'id="asked"' in page
 
 
 def test_an_export_is_judged_as_the_service_judged_it(

@@ -218,6 +218,11 @@ def test_a_batchs_page_shows_what_its_calls_waited_if_they_did(service: Service)
     service.http.post("/rollouts/r2/outcome", json={"status": "success"})
     for text in (page(service, "/ui/batches/b", tab="cost"), page(service, "/ui/rollouts/r2")):
         assert "waiting at the proxy" in words(text)
+    listed = words(page(service, "/ui/rollouts", columns="held_s,asked", sort="id"))
+    assert re.search(r"r2 \d\.\d\d s nothing r1 none nothing", listed)
+    file = service.http.get("/ui/rollouts?columns=held_s,asked&sort=id&order=asc&file=csv").text
+    held = service.get("/rollouts/r2/verdict")["held_s"]
+    assert file.split() == ["id,held_s", "r1,", f"r2,{held}"]
     assert service.get("/batches/b")["held_s"] == service.get("/rollouts/r2/verdict")["held_s"]
 
 
