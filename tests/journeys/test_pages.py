@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -117,6 +117,18 @@ class Shown:
         headers = {} if key is None else {"authorization": f"Bearer {key}"}
         url = f"{self.url}/r/{rollout}/openai/v1/chat/completions"
         httpx.post(url, json=asked, headers=headers)
+
+    def fails(self, codes: Mapping[str, str], *, batch: str) -> None:
+        """Rollouts of a batch, each of which ended in an error of its own code."""
+        with httpx.Client(base_url=self.url, timeout=60) as agent:
+            for rollout, code in codes.items():
+                agent.post("/rollouts", json={"id": rollout, "batch": batch, "model": "gpt-5-mini"})
+                self.provider.plays(answers.whole({"error": {"message": "no", "code": code}}, 500))
+                asked = {"model": "gpt-5-mini", "messages": []}
+                agent.post(f"/r/{quote(rollout, safe='')}/openai/v1/chat/completions", json=asked)
+                outcome = {"status": "success", "rewards": {"reward": 0.0}}
+                at = f"/rollouts/{quote(rollout, safe='')}/outcome"
+                agent.post(at, json=outcome).raise_for_status()
 
     def registers(self, **facts: Any) -> None:
         httpx.post(f"{self.url}/rollouts", json=facts).raise_for_status()
@@ -270,6 +282,7 @@ def test_a_page_is_whole_and_readable_by_all(shown: Shown, reader: Opener, path:
 # --- one table, one scale: nothing leaves its box -------------------------------------------------
 
 ODD = "n" * 200  # the longest name there may be
+CAUSES = 200
 LISTS = {
     "batches": "/",
     "rollouts": "/ui/rollouts",
@@ -280,6 +293,7 @@ LISTS = {
     "cost": "/ui/batches/odd?tab=cost",
     "what to run again": "/ui/batches/odd?tab=again",
     "overview": f"/ui/batches/{ODD}",
+    "overview of many causes": "/ui/batches/causes",
     "two batches": f"/ui/compare?a=odd&b={ODD}",
     "causes": "/ui/causes",
     "upstreams": "/ui/upstreams?window=86400",
@@ -304,8 +318,9 @@ BOXES = """
 
 @pytest.fixture(scope="module")
 def odd(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
-    """One whose names are as long as they may be, its rewards huge, its models many."""
+    """One whose names are as long as they may be, its rewards huge, its models and causes many."""
     for shown in serving(tmp_path_factory.mktemp("odd"), seeded=False):
+        shown.fails({f"cause/{n}": f"{'c' * 60}_{n}" for n in range(CAUSES)}, batch="causes")
         for n in range(40):
             batch, name = (ODD, f"{ODD[:190]}-{n}") if n < 4 else ("odd", f"odd/{n}")
             shown.registers(
@@ -340,6 +355,8 @@ def test_no_name_and_no_number_widens_a_table(odd: Shown, reader: Opener, path: 
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)
         assert serious(page) == [], scheme
+    if path == LISTS["causes"]:
+        expect(page.locator("table.causes tfoot")).to_contain_text(re.compile(r"2[01]\d causes"))
 
 
 def test_pages_are_set_in_inter_and_as_wide_as_their_window(shown: Shown, reader: Opener) -> None:
