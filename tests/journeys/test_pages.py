@@ -359,6 +359,21 @@ def test_no_name_and_no_number_widens_a_table(odd: Shown, reader: Opener, path: 
         expect(page.locator("table.causes tfoot")).to_contain_text(re.compile(r"2[01]\d causes"))
 
 
+def test_j_and_k_go_from_row_to_row_of_every_list(odd: Shown, shown: Shown, reader: Opener) -> None:
+    places = [(odd.url, path) for name, path in LISTS.items() if name != "rollout"]
+    places += [(shown.url, PAGES[name]) for name in ("groups", "find")]
+    page = reader(odd.url).page
+    other = reader(shown.url).page
+    for url, path in places:
+        here = page if url == odd.url else other
+        here.goto(url + path)
+        rows = here.locator("main tr[data-key]:has(> th a), #found > li")
+        here.locator("#main").focus()
+        for key, at in (("j", 0), ("j", min(1, rows.count() - 1)), ("k", 0)):
+            here.keyboard.press(key)
+            assert rows.nth(at).locator("a:focus").count() == 1, (path, key)
+
+
 def test_pages_are_set_in_inter_and_as_wide_as_their_window(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url).opens("/")
     body = "(look => [look.fontSize, look.lineHeight])(getComputedStyle(document.body))"
@@ -463,6 +478,52 @@ def test_help_shows_its_text_first_on_a_phone_and_its_tables_whole_on_a_desk(
     expect(contents.get_by_role("link", name="Glossary")).to_be_visible()
 
 
+SAID = """
+() => [...document.querySelectorAll("h1, h2, h3, thead th, tbody th, tfoot th")]
+  .filter((each) => !each.closest("dialog")).map((each) => each.textContent.trim())
+"""
+
+
+def test_without_javascript_each_page_says_the_same(shown: Shown, reader: Opener) -> None:
+    plain, scripted = reader(shown.url, java_script_enabled=False), reader(shown.url)
+    for name, path in PAGES.items():
+        said = [tab.opens(path).evaluate(SAID) for tab in (plain, scripted)]
+        assert said[0] == said[1] != [], name
+    plain.complaints.clear()  # the browser reports the 404 itself
+    scripted.complaints.clear()
+
+
+@pytest.mark.parametrize(
+    ("path", "sorts", "text"),
+    [
+        ("/", "Score", "sonnet"),
+        ("/ui/rollouts", "Task", "sonnet"),
+        (f"{BATCH}?tab=rollouts", "Task", "tb-01"),
+        (f"{BATCH}?tab=tasks", "Score", "tb-01"),
+        (f"{BATCH}?tab=cost", "Calls", "sonnet"),
+        (f"{BATCH}?tab=again", "Task", "tb-01"),
+        ("/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly", "Task", "tb-01"),
+        ("/ui/causes", "Rollouts", "auth"),
+        ("/ui/upstreams?window=86400", "Failed", "gpt"),
+    ],
+)
+def test_without_javascript_every_list_is_sorted_and_searched(
+    shown: Shown, reader: Opener, path: str, sorts: str, text: str
+) -> None:
+    page = reader(shown.url, java_script_enabled=False).opens(path)
+    rows = page.locator("[data-rows] > tr[data-key]")
+    every = rows.count()
+    head = page.locator("thead th", has_text=re.compile(f"^{sorts}$"))
+    head.get_by_role("link").first.click()
+    expect(page.locator("thead th[aria-sort]").first).to_have_text(sorts)
+    search = page.get_by_role("search").get_by_role("searchbox").first
+    search.fill(text)
+    search.press("Enter")
+    expect(page).to_have_url(re.compile(f"text={text}"))
+    assert 0 < rows.count() <= every
+    assert all(text in row.casefold() for row in rows.all_inner_texts())
+
+
 def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> None:
     tab = reader(shown.url, java_script_enabled=False)
     page = tab.opens("/")
@@ -503,31 +564,40 @@ def brush(page: Page, chart: Locator, first: float, last: float) -> None:
 def test_paper_has_what_was_measured_and_when_and_nothing_to_click(
     shown: Shown, reader: Opener
 ) -> None:
-    page = reader(shown.url).opens("/ui/batches/swe-verified-gpt-5")
+    tab = reader(shown.url)
+    page = tab.opens("/ui/batches/swe-verified-gpt-5")
     line = page.locator(".printed")
     expect(line).to_be_hidden()
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(23, 23, 26)"
+    controls = (
+        "nav",
+        "button",
+        "input",
+        "select",
+        ".menu",
+        ".toolbar",
+        ".ask",
+        ".between",
+        ".pick",
+    )
     expect(line).to_have_text(re.compile(r"swe-verified-gpt-5 · truezero \d.* · \d{4}-.* UTC"))
     expect(line).to_be_visible()
-    shown_ = (page.get_by_text("planned repeats measured"), page.locator("table.todo"))
-    for path, kept in (
-        (None, shown_),
-        ("/", [page.locator("table.batches tbody tr").first]),
-        (
-            "/ui/batches/swe-verified-gpt-5?tab=tasks",
-            [page.locator(".map"), page.locator(".scores")],
-        ),
-        ("/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly", [page.locator(".dumbbell").first]),
-        ("/ui/batches/swe-verified-gpt-5?tab=cost", [page.locator("table.costs")]),
-    ):
-        if path is not None:
-            page.goto(shown.url + path)
-        for kind in ("nav", "button", "input", ".menu", ".toolbar", ".ask"):
+    kept = {
+        "batch with a timeline": ["text=planned repeats measured", "table.todo"],
+        "batches": ["table.batches tbody tr >> nth=0"],
+        "tasks with retries": [".map", ".scores"],
+        "two batches": [".dumbbell >> nth=0"],
+        "cost": ["table.costs"],
+    }
+    for name, path in PAGES.items():
+        page.goto(shown.url + path)
+        for kind in controls:
             assert page.locator(f"{kind}:visible").count() == 0, (path, kind)
-        for each in kept:
-            expect(each).to_be_visible()
+        for each in kept.get(name, ["h1"]):
+            expect(page.locator(each)).to_be_visible()
     page.emulate_media(media="screen")
+    tab.complaints.clear()  # the browser reports the 404 itself
 
 
 def table(figure: Locator) -> list[list[str]]:

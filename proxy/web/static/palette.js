@@ -31,8 +31,8 @@
 
   // From row to row of the lists, by the link that names each.
   function step(by) {
-    const rows = [...document.querySelectorAll("main [data-key] > th a:not(.pill)")];
-    const at = rows.findIndex((link) => link.closest("tr").contains(document.activeElement));
+    const rows = [...document.querySelectorAll("main [data-key] > th a:not(.pill), main #found a")];
+    const at = rows.findIndex((link) => link.closest("tr, li").contains(document.activeElement));
     rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
   }
 
