@@ -1,14 +1,18 @@
-"""The colours of pages: each can be told from its ground in both schemes."""
+"""The colours of pages: each can be told from its ground in both schemes; no rule is left over."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from proxy.web import badges, render
 from proxy.web.badges import Badge
+from tests.house import ROOT
 
 SHEET = render.STATIC["page.css"].content.decode()
 TOKENS = {
@@ -73,3 +77,53 @@ def test_a_colour_is_named_once_and_each_that_is_used_has_one() -> None:
 def test_no_line_of_rules_stands_twice() -> None:
     lines = Counter(line for line in SHEET.splitlines() if "{" in line and line.endswith("}"))
     assert [line for line, times in lines.items() if times > 1] == []
+
+
+_ATTRIBUTE = re.compile(r'class="((?:\{\{.*?\}\}|\{%.*?%\}|[^"{])*)"', re.DOTALL)
+_JINJA = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+_WORD = re.compile(r'"([\w-]+)"')
+_QUOTED = re.compile(r'"([^"\n]*)"|`([^`]*)`')
+
+
+def named_in(file: Path) -> Iterator[str]:
+    """Yield what may be a class in a template, a script or a module; ``m-`` if more follows."""
+    text = file.read_text("utf-8")
+    if file.suffix == ".py":
+        yield from _WORD.findall(text)
+        return
+    inside = [text]
+    if file.suffix == ".html":
+        inside = _JINJA.findall(text)
+        for attribute in _ATTRIBUTE.findall(text):
+            yield from re.findall(r"[\w-]+(?=\{\{)", attribute)
+            yield from re.findall(r"[\w-]+", attribute)
+    for quoted in chain.from_iterable(_QUOTED.findall("\n".join(inside))):
+        yield from re.findall(r"[\w-]+", quoted)
+
+
+def given() -> set[str]:
+    """What templates, scripts and modules of pages may name a class."""
+    files = chain(*((ROOT / "proxy" / part).rglob("*.*") for part in ("web", "features")))
+    named = (named_in(file) for file in files if file.suffix in (".html", ".js", ".py"))
+    return set(chain.from_iterable(named))
+
+
+def left_over(sheet: str, given: set[str]) -> set[str]:
+    """The classes of a sheet that nobody gives."""
+    rules = re.sub(r'/\*.*?\*/|url\([^)]*\)|"[^"]*"', "", sheet, flags=re.DOTALL)
+    heads = re.findall(r"([^{}]+)\{", rules)
+    return {
+        name
+        for head in heads
+        for name in re.findall(r"\.([a-zA-Z][\w-]*)", head)
+        if name not in given
+        and not (name[:2] in given and name[2:] in given)
+        and not (name[:1] in given and name[1:].isdigit())
+    }
+
+
+def test_each_class_is_used() -> None:
+    named = given()
+    assert left_over(SHEET, named) == set()
+    more = ".listing .opt2 { display: none; } .m-nowhere { fill: red; }"
+    assert left_over(SHEET + more, named) == {"opt2", "m-nowhere"}
