@@ -55,7 +55,7 @@ DRAWN: Mapping[str, tuple[str, str]] = {
     "rollouts": ("/ui/batches/terminal-bench-sonnet?tab=rollouts", "rollouts-1440.png"),
     "rollout": ("/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0#call-8", "rollout-1440.png"),
     "tasks": ("/ui/batches/swe-verified-gpt-5?tab=tasks", "tasks-1440.png"),
-    "compare": ("/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly", "compare-1440.png"),
+    "compare": ("/ui/compare?a=gaia-nightly-1&b=gaia-nightly", "compare-1440.png"),
     "upstreams": ("/ui/upstreams?window=86400", "upstreams-1440.png"),
 }
 
@@ -103,13 +103,14 @@ def _take_beside(url: str, folder: Path) -> None:
                     color_scheme=scheme, viewport={"width": 1440, "height": 1000}
                 )
                 page.goto(url + path)
-                pictures = [page.screenshot(animations="disabled")]
+                pictures = [page.screenshot(animations="disabled", full_page=True)]
                 pictures += [(DRAWINGS / drawing).read_bytes()]
                 shown = "".join(
                     f'<img width="1440" src="data:image/png;base64,{b64encode(each).decode()}">'
                     for each in pictures
                 )
-                pair.set_content(f'<body style="display:flex;gap:8px;margin:0">{shown}</body>')
+                look = "display:flex;align-items:flex-start;gap:8px;margin:0"
+                pair.set_content(f'<body style="{look}">{shown}</body>')
                 pair.screenshot(path=folder / f"{name}-{scheme}.png", full_page=True)
                 page.close()
 

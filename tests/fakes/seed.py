@@ -359,7 +359,7 @@ def _until(moment_s: float, steps: Sequence[Step]) -> Iterator[Step]:
         elapsed += step.duration_s + step.pause_s
 
 
-def _third_batch(luck: random.Random, began: float, size: int) -> Plan:
+def _third_batch(luck: random.Random, began: float, size: int, name: str = "gaia-nightly") -> Plan:
     """A model that some configurations misspell, and agents that never call."""
     agent = Agent(GEMINI, luck)
     path = "/v1beta/models/gemini-2.5-ultra:generateContent"
@@ -384,7 +384,7 @@ def _third_batch(luck: random.Random, began: float, size: int) -> Plan:
 
     tasks = [f"gaia-level{1 + n % 3}-{n:03d}" for n in range(size)]
     return Plan(
-        name="gaia-nightly",
+        name=name,
         began=began,
         agents=max(8, size // 8),
         runs=iter([run(t) for t in tasks]),
@@ -433,6 +433,8 @@ async def fill(database: Database, *, now: float, scale: float = 1.0) -> None:
     luck = random.Random(11)
     stage = Stage(database, Clock(now), luck)
     size = int(120 * scale)
+    before = random.Random(12)  # its own, so that the others play out as ever
+    await stage.play(_third_batch(before, now - 50 * 60 * _MINUTE, size // 4, "gaia-nightly-1"))
     await stage.play(_third_batch(luck, now - 26 * 60 * _MINUTE, size // 2))
     await stage.play(_second_batch(luck, now - 5 * 60 * _MINUTE, size * 2 // 5))
     await stage.play(_first_batch(luck, now - 62 * _MINUTE, size))

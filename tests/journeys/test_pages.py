@@ -76,7 +76,7 @@ PAGES = {
     "cost": "/ui/batches/swe-verified-gpt-5?tab=cost",
     "breakers": f"{BATCH}?tab=breakers",
     "what to run again": f"{BATCH}?tab=again",
-    "two batches": "/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly",
+    "two batches": "/ui/compare?a=gaia-nightly-1&b=gaia-nightly",
     "rollouts": "/ui/rollouts",
     "rollout that was cut off": "/ui/rollouts/terminal-bench-sonnet%2Ftb-020.0",
     "rollout under way": "/ui/rollouts/tau-bench-live%2Fretail-12.0",
@@ -587,7 +587,7 @@ def test_paper_has_what_was_measured_and_when_and_nothing_to_click(
         "batch with a timeline": ["text=planned repeats measured", "table.todo"],
         "batches": ["table.batches tbody tr >> nth=0"],
         "tasks with retries": [".map", ".scores"],
-        "two batches": [".dumbbell >> nth=0"],
+        "two batches": [".difference", ".dumbbell:has(.before):has(.after) >> nth=0"],
         "cost": ["table.costs"],
     }
     for name, path in PAGES.items():
@@ -893,7 +893,7 @@ def test_ticked_batches_stay_ticked_until_they_are_cleared(shown: Shown, reader:
     page = reader(shown.url).opens("/")
     expect(page.locator("#live")).to_have_text("live")
     ticks = [
-        page.get_by_role("checkbox", name=f"Compare {batch}")
+        page.get_by_role("checkbox", name=f"Compare {batch}", exact=True)
         for batch in ("terminal-bench-sonnet", "gaia-nightly")
     ]
     for tick in ticks:

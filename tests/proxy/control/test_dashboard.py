@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proxy.control import upstreams as timeline_module
-from proxy.control.dashboard import NumberedPage, judged_rollouts, timeline
+from proxy.control.dashboard import NumberedPage, batch_page, judged_rollouts, timeline
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import Facts
 from tests.fakes import answers
