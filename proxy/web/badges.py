@@ -6,7 +6,7 @@ so that colour-blind readers can tell them apart; shapes differ too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -262,6 +262,15 @@ def parts(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
         (RUNNING, of["running"]),
         (NEVER_STARTED, of["never_started"]),
     ]
+
+
+def occurring(summaries: Iterable[Mapping[str, Any]]) -> list[Badge]:
+    """Return the badges of the parts that one of several batches has, in the parts' order."""
+    found = {badge for each in summaries for badge, count in parts(each) if count}
+    named = dict.fromkeys((MEASURED, OWN, *CAUSES.values(), SUSPECTED))
+    last = dict.fromkeys((NOT_SCORED, SKIPPED, RUNNING, NEVER_STARTED))
+    others = sorted(found - named.keys() - last.keys(), key=lambda badge: badge.label)
+    return [badge for badge in (*named, *others, *last) if badge in found]
 
 
 def outcomes(calls: int, failed: Mapping[str, int]) -> list[tuple[Badge, int]]:

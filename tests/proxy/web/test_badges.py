@@ -110,3 +110,18 @@ def test_an_upstreams_calls_are_those_answered_and_those_that_failed() -> None:
     counts = badges.outcomes(10, {"auth": 2, "quota": 1})
     assert counts == [(HEALTHY, 7), (CAUSES["auth"], 2), (CAUSES["quota"], 1)]
     assert badges.of_cause(None) == SUSPECTED
+
+
+def test_a_legend_has_what_occurs_in_the_order_of_the_bars() -> None:
+    def summary(**named: object) -> dict[str, object]:
+        nothing = {"measured": 0, "own_failures": 0, "not_measured": {}, "not_scored": {}}
+        return {"parts": {**nothing, "skipped": 0, "running": 0, "never_started": 0, **named}}
+
+    found = badges.occurring(
+        [
+            summary(running=2, not_measured={"quota": 1}),
+            summary(measured=3, not_measured={"auth": 2}),
+        ]
+    )
+    assert [badge.name for badge in found] == ["measured", "auth", "quota", "open"]
+    assert badges.occurring([]) == []
