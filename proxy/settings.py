@@ -39,8 +39,9 @@ CONFIG_FILE = "truezero.toml"
 
 # Variables with our prefix that are no settings: the runner's, and those that compose reads.
 _OTHERS = frozenset({
-    "URL", "TOKEN", "CONFIG", "CORPUS", "OUTCOMES", "OUTCOME_PATIENCE_S", "COMPILE", "REPLICAS",
+    "URL", "CONFIG", "CORPUS", "OUTCOMES", "OUTCOME_PATIENCE_S", "COMPILE", "REPLICAS",
 })  # fmt: skip
+_MISTAKEN = "TOKEN"  # which nobody reads: ADMIN_TOKEN is meant
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
 _KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
 _OF_UPSTREAMS = {"upstreams": "UPSTREAM", "keys": "KEY"}  # tables with a variable for each name
@@ -122,7 +123,7 @@ def from_environment(environment: Mapping[str, str], known: Collection[str]) -> 
             tables.setdefault("keys", {})[normalised(named[1])] = value
         elif name.lower() in known:
             given[name.lower()] = value
-        elif name not in _OTHERS:
+        elif name not in _OTHERS and name != _MISTAKEN:
             raise SettingsError(_unknown(variable, _variables(known)))
     # A whole table as text is told as what it is: no table.
     return tables | {name: value for name, value in given.items() if value != ""}
@@ -531,7 +532,10 @@ def load(
     except ValidationError as error:
         raise SettingsError(_sentence(error, source)) from None
     _check_exposure(settings)
-    settings._warnings = (*map(_deprecation, deprecated), *_later_refused(settings, source))
+    settings._warnings = (
+        *map(_deprecation, deprecated),
+        *_later_refused(settings, source, environment),
+    )
     return settings
 
 
@@ -624,8 +628,13 @@ _SHORT = 16  # characters of a token that can be guessed: 64 bits in hexadecimal
 _NEXT = "the next release refuses it"
 
 
-def _later_refused(settings: Settings, source: _Source) -> Iterator[str]:
+def _later_refused(
+    settings: Settings, source: _Source, environment: Mapping[str, str]
+) -> Iterator[str]:
     """Yield a warning of each mistake that starts for this release only."""
+    if environment.get(PREFIX + _MISTAKEN):
+        said = f"is no setting; did you mean {PREFIX}ADMIN_TOKEN? It has no effect, and {_NEXT}"
+        yield f"{PREFIX}{_MISTAKEN} {said}"
     known = settings.allow_list()
     for name in settings.keys.keys() - known.keys():
         near = meant(name, known, partial(source.write, "keys", name))

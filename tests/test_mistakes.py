@@ -178,6 +178,9 @@ MISTAKES = {
     # variables that are warned about for one release
     "key of nobody": Mistake(given=warned(KEY_OPNEAI="sk-secret"), names="TRUEZERO_KEY_OPNEAI",
                              nearest="TRUEZERO_KEY_OPENAI", takes="next release refuses", code=0),
+    "token that nobody reads": Mistake(given=warned(TOKEN="a-long-random-string"),
+                                       names="TRUEZERO_TOKEN", nearest="TRUEZERO_ADMIN_TOKEN",
+                                       takes="It has no effect", code=0),
     "key of nobody in a file": Mistake(given=warned('[keys]\nantropic = "sk-secret"'),
                                        names="truezero.toml: keys.antropic",
                                        nearest="keys.anthropic", code=0),

@@ -185,6 +185,13 @@ def test_a_deprecated_setting_is_accepted_with_a_warning() -> None:
         assert given.model_dump() == plain.model_dump()
 
 
+def test_a_token_by_the_name_that_nobody_reads_guards_nothing_and_is_told() -> None:
+    given = settings(TOKEN="a-long-random-string")
+    assert given.admin_token is None
+    assert ["did you mean TRUEZERO_ADMIN_TOKEN?" in warning for warning in given.warnings] == [True]
+    assert settings(TOKEN="").warnings == ()
+
+
 @pytest.mark.parametrize("spelling", ["false", "0", "off"])
 def test_retry_on_api_error_is_replaced_by_max_retries(spelling: str) -> None:
     by_variable = settings(RETRY_ON_API_ERROR=spelling, MAX_RETRIES="3")

@@ -14,7 +14,7 @@ KNOWN = {"port", "keys", "upstreams"}
 def test_variables_name_settings_upstreams_and_keys() -> None:
     environment = {
         "TRUEZERO_PORT": "1", "TRUEZERO_UPSTREAM_MY_LLM": "https://x", "TRUEZERO_KEY_MY_LLM": "k",
-        "TRUEZERO_TOKEN": "the runner's", "PORT": "another's",
+        "TRUEZERO_URL": "the runner's", "PORT": "another's",
     }  # fmt: skip
     assert from_environment(environment, KNOWN) == {
         "port": "1",
