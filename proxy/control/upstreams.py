@@ -7,6 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -528,7 +529,7 @@ class WindowReport:
     """All upstreams called in a window: ``calls`` have ended, ``asked`` of them asked a model.
 
     ``questions`` are the proxy's own calls among them, by upstream. ``open`` calls to each upstream
-    are in flight, the oldest since a time (epoch seconds). ``lanes`` are all keys and models.
+    are in flight, the oldest since a time (epoch seconds). ``lanes`` sums up all keys and models.
     """
 
     window: Window
@@ -537,7 +538,7 @@ class WindowReport:
     asked: int
     questions: Mapping[str, CallTotals]
     open: Mapping[str, tuple[int, float]]
-    lanes: Sequence[LaneStats]
+    lanes: Callable[[], list[LaneStats]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the response to `GET /upstreams`."""
@@ -597,7 +598,7 @@ async def upstream_report(
         asked=sum(step.calls for step in keys),
         questions=await service.run(_totals_of_questions, service.prices, asked),
         open=_in_flight(lanes),
-        lanes=await run_in_thread(lane_stats, keys, taken, now, key_names),
+        lanes=partial(lane_stats, keys, taken, now, key_names),
     )
 
 
@@ -621,18 +622,23 @@ def _totals_of_questions(prices: PriceTable, sums: Sequence[CallSum]) -> dict[st
 LOOKED_BACK_S = 7 * 86_400  # for upstreams that failed and were not called since
 
 
-async def quiet_lanes(service: Service, report: WindowReport) -> list[LaneStats]:
+async def quiet_lanes(
+    service: Service, report: WindowReport, lanes: Iterable[LaneStats]
+) -> list[LaneStats]:
     """Return the lanes that were down at their last call, before a report's window.
 
     Only an answer ends an outage. They are of upstreams that were not called since.
+
+    Arguments:
+        lanes: of the report, which are not among them.
     """
     begin, end = report.window.start - LOOKED_BACK_S, report.window.start
-    called = {lane.place.upstream for lane in report.lanes} | {each.name for each in report.items}
+    called = {lane.place.upstream for lane in lanes} | {each.name for each in report.items}
     earlier = await _when_last_called(service, but=called, since=begin, until=end)
     down = [
         lane
-        for lanes in earlier.values()
-        for lane in lanes
+        for of_upstream in earlier.values()
+        for lane in of_upstream
         if lane.health.word is LaneWord.DOWN and lane.place.server is None
     ]
     own = {lane.place.key for lane in down if lane.own_key}

@@ -252,10 +252,10 @@ async def _upstreams(
     service, items = context.service, request.query_params.multi_items()
     chosen = read_time_range(service.now(), window, since, until)
     report = await upstream_report(service, chosen.since, until=chosen.until)
-    lanes = [*report.lanes]
+    lanes = await run_in_thread(report.lanes)
     marks: dict[str, Mapping[Lane, Sequence[LaneMark]]] = {}
     if chosen.until is None:
-        lanes = [*await quiet_lanes(service, report), *lanes]
+        lanes = [*await quiet_lanes(service, report, lanes), *lanes]
         marks = {each.name: await each.read(service) for each in context.lane_columns}
     added = [each for each in context.lane_columns if marks.get(each.name)]
     all_columns = [*_LABELS, *(each.name for each in added)]

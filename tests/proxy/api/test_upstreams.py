@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from proxy.control import upstreams
 from tests.fakes import answers
 from tests.proxy.api.test_routes import ASK, Service
 from tests.proxy.control.test_batches import DEAD, play
@@ -34,6 +36,24 @@ def test_upstreams_are_reported_with_models_keys_and_time(service: Service) -> N
     assert sum(step.calls for step in item.points) == report.calls == report.asked == 4
     assert item.failing_since is None, "three failed calls are too few to tell"
     assert report.since <= began < report.until
+
+
+def test_lanes_are_summed_up_for_the_page_alone(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summed: list[object] = []
+    sum_up = upstreams.lane_stats
+
+    def noting(*given: Any) -> Any:
+        summed.append(given)
+        return sum_up(*given)
+
+    monkeypatch.setattr(upstreams, "lane_stats", noting)
+    play(service, "fine", answers.chat())
+    assert service.get("/upstreams")["calls"] == 1
+    assert summed == []
+    assert "openai" in words(page(service, "/ui/upstreams"))
+    assert summed != []
 
 
 @pytest.mark.postgres_smoke

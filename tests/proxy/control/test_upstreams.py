@@ -191,11 +191,11 @@ async def test_all_keys_and_models_are_counted_without_another_statement(
     ))  # fmt: skip
     report, of_many = await counted_report(at_noon)
     assert of_many == of_one == 4, "statements: counts, lanes' steps, seconds, and the lanes"
-    counts = {(lane.place.model, lane.place.key): lane.calls for lane in report.lanes}
+    counts = {(lane.place.model, lane.place.key): lane.calls for lane in report.lanes()}
     assert counts == {("m0", "key-0"): 1} | {
         (f"m{n}", f"key-{n}"): many - n for n in range(1, many)
     }
-    for lane in report.lanes:
+    for lane in report.lanes():
         points = lane_points(report.window, lane.steps)
         assert sum(point.calls for point in points) == lane.calls == lane.latencies.calls
 
@@ -230,7 +230,7 @@ async def test_an_upstream_fails_since_its_first_failed_call_after_the_last_answ
         assert (key.down, key.cause) == (down, "provider_error")
     days_later = replace(at_noon, now=lambda: NOW + 2 * 86_400)
     report = await upstream_report(days_later)
-    (lane,) = await quiet_lanes(days_later, report)
+    (lane,) = await quiet_lanes(days_later, report, report.lanes())
     assert lane.now is not None
     assert (lane.now.health.since, lane.now.health.answered_at) == down
     assert lane.now.last_at == NOW - 260.75
