@@ -23,7 +23,6 @@ class Counting:
     def __enter__(self) -> Counting:
         """Begin."""
         self._collects, self._before = gc.isenabled(), sys.gettrace()
-        gc.collect()
         gc.disable()
         sys.settrace(self._entered)
         return self
