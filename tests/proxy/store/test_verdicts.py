@@ -179,15 +179,21 @@ def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
         placed = Registration(id=name, batch="b", task=task, repeat=int(repeat), repeats=9)
         database.rollouts.register(placed, now=1.0)
         database.verdicts.store(verdict(name, provisional=True, scoreable="unknown"))
+
+    def store(name: str, given: Mapping[str, Any]) -> None:
+        loaded = database.rollouts.load(name)
+        assert loaded is not None
+        row = verdict(name, **given)
+        parts = [*final_parts(None), _ReadsBreakers()]
+        end = None if row["provisional"] else EndOfCalls(9.0, gaps=0)
+        database.verdicts.store(row, parts, known=loaded[0], end=end)
+
+    for what, given, *_ in TURNS:  # the first ones compile statements
+        for number in range(3):
+            store(f"{what}-{number}", given)
     turn = Turn(database.connections.writer)
     for what, given, statements, opcodes in TURNS:
-        for number in range(4):  # the first ones compile statements
-            loaded = database.rollouts.load(f"{what}-{number}")
-            assert loaded is not None
-            row = verdict(f"{what}-{number}", **given)
-            parts = [*final_parts(None), _ReadsBreakers()]
-            end = None if row["provisional"] else EndOfCalls(9.0, gaps=0)
-            database.verdicts.store(row, parts, known=loaded[0], end=end)
+        store(f"{what}-3", given)
         assert len(turn.statements) <= statements, (what, turn.statements)
         assert turn.opcodes <= opcodes, (what, turn.opcodes)
     database.close()
