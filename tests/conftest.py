@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import gc
+import importlib
 import os
 import shutil
 import signal
@@ -28,11 +30,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "few"))
 
 # Most clients here never use TLS, and each would read the certificates of all authorities: 20 ms.
 # Processes inherit it, whatever a machine names for its own; who trusts somebody says so.
-_NOBODY = Path(__file__).parent / "fakes" / "nobody.pem"  # its key was never kept
+_TESTS = Path(__file__).parent
+_NOBODY = _TESTS / "fakes" / "nobody.pem"  # its key was never kept
 os.environ["SSL_CERT_FILE"] = str(_NOBODY)
 os.environ.pop("SSL_CERT_DIR", None)
 
-_STORE = Path(__file__).parent / "proxy" / "store"
+_STORE = _TESTS / "proxy" / "store"
 
 # Outcomes wait for nobody and are kept outside the checkout, whoever reports one; who tests
 # patience has it.
@@ -68,11 +71,28 @@ def _is_all_slow(text: str) -> bool:
     return "pytest.mark.slow" in map(ast.unparse, marks)
 
 
+def _load_share(config: pytest.Config) -> None:
+    """Load first what other workers do not: of a fresh clone each would rewrite all assertions.
+
+    What one has rewritten is kept for all. A file that cannot be loaded is told by collection.
+    """
+    worker = getattr(config, "workerinput", None)
+    if worker is None or config.args != config.getini("testpaths"):
+        return
+    number = int(worker["workerid"].removeprefix("gw"))
+    for file in sorted(_TESTS.rglob("test_*.py"))[number :: worker["workercount"]]:
+        if not pytest_ignore_collect(file, config):
+            name = ".".join(file.relative_to(_TESTS.parent).with_suffix("").parts)
+            with contextlib.suppress(Exception, pytest.skip.Exception):
+                importlib.import_module(name)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collect no garbage while 300 files are imported, nor later among what they keep."""
     gc.disable()
     try:
+        _load_share(session.config)
         return (yield)
     finally:
         gc.freeze()
