@@ -174,20 +174,21 @@ def pytest_configure(config: pytest.Config) -> None:
 # --- the table -------------------------------------------------------------------------------
 
 
-def tabled(measured: Iterable[Mapping[str, Any]]) -> Table:
+def tabled(measured: Iterable[Mapping[str, Any]], before: Table) -> Table:
     """Make the table of slow tests from what ``--costs`` wrote: medians, in calibration loops.
 
-    It names what costs above a tenth of one.
+    It names what costs above a tenth of one; what was not run keeps its cost of before.
     """
     of: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for run in measured:
         for test in run["slow"]:
             of[_place(test)].append(run["tests"][test] / run["tenth_s"] / _SHARE)
+    costs = {(file, name): loops for file, names in before.items() for name, loops in names.items()}
+    costs |= {place: round(statistics.median(of[place]), 1) for place in of}
     table: Table = {}
-    for file, function in sorted(of):
-        loops = round(statistics.median(of[file, function]), 1)
-        if loops > 1 / _SHARE:
-            table.setdefault(file, {})[function] = loops
+    for file, function in sorted(costs):
+        if costs[file, function] > 1 / _SHARE:
+            table.setdefault(file, {})[function] = costs[file, function]
     return table
 
 
@@ -196,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.costs", description=__doc__)
     parser.add_argument("measured", type=Path, nargs="+", metavar="FILE")
     files: list[Path] = parser.parse_args(arguments).measured
-    table = tabled(json.loads(file.read_text("utf-8")) for file in files)
+    table = tabled((json.loads(file.read_text("utf-8")) for file in files), read_table())
     TABLE.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
 
 

@@ -55,8 +55,9 @@ def test_the_table_has_the_median_of_a_slow_function_in_loops_and_nothing_of_oth
     times = {"t.py::f[1]": 1.0, "t.py::f[2]": 2.0, "t.py::g": 9.0, "t.py::twin": 0.1}
     fast = {"tenth_s": 0.2, "tests": times}
     slow = {"tenth_s": 0.4, "tests": {"t.py::f[1]": 8.0}, "slow": ["t.py::f[1]"]}
-    table = costs.tabled([{**fast, "slow": [*times][:2] + [*times][3:]}, slow])
-    assert table == {"t.py": {"f": 1.0}}  # of 0.5, 1.0 and 2.0
+    before = {"t.py": {"f": 8.0, "twin": 4.0, "left": 6.0}}
+    table = costs.tabled([{**fast, "slow": [*times][:2] + [*times][3:]}, slow], before)
+    assert table == {"t.py": {"f": 1.0, "left": 6.0}}  # of 0.5, 1.0 and 2.0; the other was not run
 
 
 ROOT = Path(__file__).parent.parent
