@@ -152,7 +152,9 @@ class Interleaving:
             assert state.spent.tokens < most + self.largest, f"{key} is passed by several calls"
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 8))]
+)
 def test_no_limit_is_passed_by_more_than_one_call_and_nobody_is_starved(
     database: Database, seed: int
 ) -> None:

@@ -15,7 +15,7 @@ from tests.fakes.provider import Answer, Pause, Request
 from tests.proxy.api.test_routes import Service, serving
 from tests.waiting import until
 
-AT_ONCE = 64
+AT_ONCE = 16
 LIMIT = 20_000
 PROMPT = 20  # tokens
 
@@ -59,7 +59,7 @@ def spent(service: Service, kind: str, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["rollouts", "batches"])
-def test_64_calls_at_once_pass_a_limit_by_no_more_than_one_of_them(
+def test_calls_at_once_pass_a_limit_by_no_more_than_one_of_them(
     service: Service, kind: str
 ) -> None:
     service.provider.plays(plays_what_is_asked)
