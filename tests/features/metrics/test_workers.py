@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.features.metrics.test_metrics import Samples, told, value
 from tests.proxy.api.test_port_policy import (
     TOKEN,
@@ -15,6 +17,7 @@ from tests.proxy.api.test_port_policy import (
 from tests.waiting import eventually
 
 assert ports  # a fixture
+pytestmark = pytest.mark.slow
 
 
 def test_the_sum_of_all_workers_is_told_whichever_is_asked(ports: Ports) -> None:

@@ -138,6 +138,7 @@ def _parts(settings: Settings) -> Any:
     return Mock(settings_of=lambda _: settings)
 
 
+@pytest.mark.slow
 def test_it_says_how_many_rows_of_causes_it_read(tmp_path: Path) -> None:
     file = tmp_path / "rows.toml"
     file.write_text("[[causes]]\nstatus = 418\ncause = 'quota'\n" * 2, encoding="utf-8")

@@ -92,6 +92,7 @@ def test_registrations_are_paced_by_rollout_and_key_together(tmp_path: Path) -> 
         assert service.http.post("/rollouts/a/outcome", json=outcome).status_code == 200
 
 
+@pytest.mark.slow
 def test_a_key_generated_at_the_control_port_leads_agents_to_the_other(tmp_path: Path) -> None:
     with two_ports(tmp_path, WORKERS="1", ADMIN_TOKEN="t0ken") as (service, control, *_):
         minted = control.post("/key/generate", json={"key_alias": "k"}, headers=TOKEN).json()
