@@ -47,6 +47,11 @@ def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
     assert list(OpenAPIV31SpecValidator(document).iter_errors()) == []
 
 
+def test_pages_are_not_part_of_it(document: dict[str, Any]) -> None:
+    assert "/rollouts/{rollout_id}/verdict" in document["paths"]
+    assert not [path for path in document["paths"] if path.startswith("/ui") or path == "/"]
+
+
 def test_every_call_has_an_id_that_makes_a_good_method_name(document: dict[str, Any]) -> None:
     """Generators of clients name methods after them."""
     ids = [operation["operationId"] for _, operation in operations(document)]

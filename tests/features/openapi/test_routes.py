@@ -15,7 +15,6 @@ from proxy.features.openapi import plane
 from proxy.settings import load
 from proxy.store.database import Database
 from tests.proxy.api.test_routes import Service
-from tests.proxy.conftest import Services
 from tests.proxy.web.test_pages import BROWSER, guarded, sign_in
 
 __all__ = ["guarded"]
@@ -40,12 +39,6 @@ async def test_the_service_describes_itself_beside_the_event_loop(
     assert answer.json() == {"paths": {"/rollouts": {}}}
     assert len(threads) == 1
     assert loop not in threads
-
-
-def test_pages_are_not_part_of_the_api_description(services: Services) -> None:
-    paths = services().get("/openapi.json")["paths"]
-    assert "/rollouts/{rollout_id}/verdict" in paths
-    assert not [path for path in paths if path.startswith("/ui") or path == "/"]
 
 
 @pytest.mark.slow
