@@ -212,7 +212,9 @@ def test_an_old_batch_has_ended_with_what_it_holds(upgraded: Upgraded, old: Path
     database.close()
 
 
-@pytest.mark.parametrize("schema", [None, *thinned(EVER[:-1])])
+@pytest.mark.parametrize(
+    "schema", [None, pytest.param(EVER[0], marks=pytest.mark.slow), *thinned(EVER)[1:-1]]
+)
 def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
     tmp_path: Path, schema: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
