@@ -29,6 +29,7 @@ TABLE = Path(__file__).with_suffix(".json")
 _SHARE = 10  # of the calibration loop a test of `make test` may cost: 1 / _SHARE
 _OTHERS = 0.03  # loops of a slow test that the table does not name: most are PostgreSQL twins
 _STARTED = pytest.StashKey[float]()
+_ENDS = pytest.StashKey[str]()
 _COST = "cpu_s"
 _LEFT = pytest.StashKey[list[str]]()
 _LEFT_OF_WORKER = "left_to_make_all"
@@ -110,8 +111,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     item.stash[_STARTED] = _spent()
+    item.stash[_ENDS] = "call" if nextitem is None else "teardown"
     return (yield)
 
 
@@ -119,9 +123,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test ends with its teardown, where a service it started ends too."""
+    """A test ends with its teardown, where a service it started ends too.
+
+    In the last test's ends what all have shared, such as PostgreSQL: it ends with its call.
+    """
     report = yield
-    if call.when == "teardown":
+    if call.when == item.stash[_ENDS]:
         report.user_properties.append((_COST, _spent() - item.stash[_STARTED]))
     return report
 
