@@ -57,9 +57,9 @@ class Upgraded(NamedTuple):
 
 
 def thinned(schemas: Sequence[str]) -> list[Any]:
-    """The oldest, the newest and the one before it as they are; those between are slow."""
-    ends = (schemas[0], *schemas[-2:])
-    return [pytest.param(s, marks=[] if s in ends else pytest.mark.slow) for s in schemas]
+    """The oldest, the newest and the one before it as they are; `make all` runs those between."""
+    ends, slow = (schemas[0], *schemas[-2:]), [pytest.mark.slow, pytest.mark.whole]
+    return [pytest.param(s, marks=[] if s in ends else slow) for s in schemas]
 
 
 @pytest.fixture(scope="module", params=thinned(EVER))
