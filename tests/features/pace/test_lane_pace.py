@@ -239,6 +239,7 @@ def test_an_unstated_limit_is_used_but_for_a_few_percent(
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @of_processes
 @pytest.mark.parametrize(
     ("window", "limit", "latency_s"),

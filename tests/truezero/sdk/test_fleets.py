@@ -8,7 +8,10 @@ from tests.truezero.sdk.fleets import DEAD, DOWN, Fault, Fleet, Played, limited,
 
 BEGIN_S = 60.0
 MOST_AFTER = 1.2
-MANY = [pytest.param(64, marks=pytest.mark.slow), pytest.param(512, marks=pytest.mark.slow)]
+MANY = [
+    pytest.param(64, marks=pytest.mark.slow),
+    pytest.param(512, marks=[pytest.mark.slow, pytest.mark.whole]),
+]
 
 
 def tasks(agents: int, rounds: int) -> int:
