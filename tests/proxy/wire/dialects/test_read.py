@@ -21,7 +21,7 @@ from tests.tables import each
 
 FILE = Path(__file__).with_name("read.jsonl")
 ROWS = tables.lines(FILE)
-NAMES = tuple(ResponseFacts.__slots__)
+NAMES = tuple(ResponseFacts.__annotations__)
 
 Row = dict[str, Any]
 
