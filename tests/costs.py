@@ -5,7 +5,8 @@ it, and what is above is marked slow. An overrun is told, and fails nothing.
 
 ``--costs=FILE`` writes what each test cost; ``python -m tests.costs FILE`` takes the slow ones'
 into `costs.json`, by which ``--loops N`` chooses: the cheapest slow tests, up to N calibration
-loops in all. What it leaves to `make all` is told at the end, and written to ``--left=FILE``.
+loops in all, and whatever is marked ``promise``. What it leaves to `make all` is told at the end,
+and written to ``--left=FILE``.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
     ours = [item for item in slow if not item.get_closest_marker("whole")]
-    kept, _ = cheapest(ours, loops, read_table())
+    promised = {item for item in ours if item.get_closest_marker("promise")}
+    cheap, _ = cheapest([item for item in ours if item not in promised], loops, read_table())
+    kept = [item for item in ours if item in promised.union(cheap)]
     left = [item.nodeid for item in slow if item not in set(kept)]
     config.stash[_LEFT] = left
     getattr(config, "workeroutput", {})[_LEFT_OF_WORKER] = left

@@ -31,6 +31,9 @@ def test_dear(): pass
 @pytest.mark.slow
 def test_unknown(): pass
 @pytest.mark.slow
+@pytest.mark.promise
+def test_kill(): pass
+@pytest.mark.slow
 @pytest.mark.whole
 def test_for_make_all(): pass
 """
@@ -98,7 +101,7 @@ def test_a_run_tells_its_overruns_and_what_it_leaves_and_fails_of_neither(
     tmp_path: Path, workers: str
 ) -> None:
     (tmp_path / "test_program.py").write_text(PROGRAM)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  whole\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  promise\n  slow\n  whole\n")
 
     def run(*options: str) -> str:
         command = [sys.executable, "-m", "pytest", "-p", "tests.costs", "-n", workers, *options]
@@ -114,7 +117,7 @@ def test_a_run_tells_its_overruns_and_what_it_leaves_and_fails_of_neither(
     measured = json.loads((tmp_path / "costs.json").read_text())
     assert 0.9 < measured["tests"]["test_program.py::test_a_child_that_is_busy"] < 1.9
     out = run("-m", "slow", "--loops", "0.05", "--left", "left.txt")
-    assert "1 passed" in out
+    assert "2 passed" in out
     assert (tmp_path / "left.txt").read_text().splitlines() == [
         "test_program.py::test_unknown", "test_program.py::test_for_make_all",
     ]  # fmt: skip

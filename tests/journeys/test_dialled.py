@@ -114,6 +114,7 @@ def addresses(record: Path) -> tuple[set[int], set[object]]:
 
 
 @pytest.mark.slow
+@pytest.mark.promise
 def test_a_service_dials_what_is_set_and_nobody_else(tmp_path: Path) -> None:
     dead = answers.FAILURES[Api.CHAT][Fault.AUTH]
     with (
@@ -153,6 +154,7 @@ def ask(service: Service, rollout: dict[str, Any], *, streams: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.promise
 def test_a_service_that_nobody_calls_dials_nobody(tmp_path: Path) -> None:
     with Provider() as unasked, Recorded(tmp_path, unasked.url) as service:
         service.register(id="dead", batch="b", model="gpt-5", upstream="openai")

@@ -74,6 +74,7 @@ def test_twelve_of_twelve_are_measured_after_an_outage_of_20_s(
     assert failed[True] <= 2 * concurrency + 8, "those before it was known, and the probes"
 
 
+@pytest.mark.promise
 def test_a_service_that_is_killed_in_an_outage_goes_on_by_the_same_law(tmp_path: Path) -> None:
     """What is known of the lane, and who was its last probe, is in the database."""
     over = threading.Event()

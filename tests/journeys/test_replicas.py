@@ -186,6 +186,7 @@ def decided(service: Service, rollout: str) -> dict[str, Any]:
 
 
 @pytest.mark.postgres_smoke
+@pytest.mark.promise
 def test_what_it_could_not_write_survives_a_kill_while_postgresql_is_gone(
     provider: Provider, postgres_server: Server, tmp_path: Path
 ) -> None:

@@ -457,6 +457,7 @@ for pid in map(int, beside):
 
 
 @pytest.mark.slow
+@pytest.mark.promise
 def test_nothing_is_kept_for_a_service_of_its_own_that_dies(
     nowhere: str, provider: Provider, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_a_dead_key_ends_the_step_before_it_begins(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.promise
 def test_one_that_was_killed_goes_on(tmp_path: Path) -> None:
     gate = threading.Event()
     with service(tmp_path, BREAKER_THRESHOLD="0") as (url, provider, _accounts):

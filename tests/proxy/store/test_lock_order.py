@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from proxy.features.prune.deletion import prune
 from proxy.store.database import Database
 from proxy.store.tables import Registration
@@ -76,6 +78,7 @@ def write(service: Service, database: Database, seed: random.Random) -> int:
     return service.http.post(f"/batches/{batch}/limits", json=limits).status_code
 
 
+@pytest.mark.promise
 def test_writers_of_the_same_rollouts_in_two_services_never_deadlock(
     tmp_path: Path, postgres_server: Server
 ) -> None:
