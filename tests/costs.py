@@ -89,11 +89,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     ours = [item for item in slow if not item.get_closest_marker("whole")]
     promised = {item for item in ours if item.get_closest_marker("promise")}
     cheap, _ = cheapest([item for item in ours if item not in promised], loops, read_table())
-    kept = [item for item in ours if item in promised.union(cheap)]
-    left = [item.nodeid for item in slow if item not in set(kept)]
+    chosen = promised.union(cheap)
+    kept = [item for item in ours if item in chosen]
+    left = [item.nodeid for item in slow if item not in chosen]
     config.stash[_LEFT] = left
     getattr(config, "workeroutput", {})[_LEFT_OF_WORKER] = left
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = kept
 
 
