@@ -16,6 +16,12 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
 
 
+def write_lines(file: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Write objects as a file of JSON lines."""
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    file.write_text(text, "utf-8")
+
+
 def each(
     names: str, cases: Iterable[Any], *, ids: Callable[[Any], object] = str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

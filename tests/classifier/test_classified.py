@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ def cause(row: Row) -> Row | None:
 @pytest.mark.skipif(not golden.UPDATING, reason="rewrites the causes")
 def test_the_causes_are_rewritten() -> None:
     rows = [{**row, "cause": cause(row)} for row in ROWS]
-    FILE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    tables.write_lines(FILE, rows)
 
 
 @each("row", ROWS, ids=lambda row: f"{row['fact']} {row['answer']}")

@@ -9,7 +9,6 @@ coverage; of findings the check and level (`validity/found.jsonl` has the rest).
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def named(row: Row) -> str:
 @pytest.mark.skipif(not golden.UPDATING, reason="rewrites the verdicts")
 def test_the_verdicts_are_rewritten() -> None:
     rows = [{**row, "verdict": judged(row)} for row in ROWS]
-    FILE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    tables.write_lines(FILE, rows)
 
 
 @pytest.mark.parametrize("half", [0, 1])

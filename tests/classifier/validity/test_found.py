@@ -51,7 +51,7 @@ def named(row: Row) -> str:
 @pytest.mark.skipif(not golden.UPDATING, reason="rewrites what is found")
 def test_what_is_found_is_rewritten() -> None:
     rows = [row | found(row) for row in ROWS]
-    FILE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    tables.write_lines(FILE, rows)
 
 
 @pytest.mark.parametrize("half", [0, 1])

@@ -11,7 +11,6 @@ Answers of which nothing but the cause is a fact are in ``tests/answers/``.
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,7 +77,7 @@ def named(row: Row) -> str:
 @pytest.mark.skipif(not golden.UPDATING, reason="rewrites the records")
 def test_the_records_are_rewritten() -> None:
     rows = [{**row, "record": on_record(row, [body_of(row)])} for row in ROWS]
-    FILE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    tables.write_lines(FILE, rows)
 
 
 @each("row", ROWS, ids=named)

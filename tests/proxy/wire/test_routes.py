@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ def found(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.skipif(not golden.UPDATING, reason="rewrites the routes")
 def test_the_routes_are_rewritten() -> None:
     rows = [{**row, "route": found(row)} for row in ROWS]
-    FILE.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    tables.write_lines(FILE, rows)
 
 
 @each("row", ROWS, ids=lambda row: f"{row['fact']}: {row['method']} {row['path']}")

@@ -8,7 +8,6 @@ name stands beside it, or null), all facts that something is known of, and the t
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def named(row: Row) -> str:
 @pytest.mark.skipif(not golden.UPDATING, reason="rewrites what is read")
 def test_what_is_read_is_rewritten() -> None:
     rows = [row | read(row) for row in ROWS]
-    FILE.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    tables.write_lines(FILE, rows)
 
 
 @each("row", ROWS, ids=named)
