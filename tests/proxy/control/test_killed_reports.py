@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
 
 from proxy.control import judge, rollouts
 from proxy.store.batch_counts import sum_up
@@ -16,6 +15,7 @@ from proxy.store.database import Database
 from proxy.store.tables import CommitBatch, Registration
 from tests.builders import STARTED, exchange
 from tests.fakes.control import control_over
+from tests.statements import hearing
 from truezero.models import OutcomeRequest
 
 ENDED = STARTED + 10.0
@@ -43,13 +43,11 @@ class Process:
                 raise Died
             self.statements += 1
 
-        event.listen(Engine, "before_cursor_execute", speak)
         try:
-            answer = asyncio.run(rollouts.report(self._service, "r", OUTCOME))
+            with hearing(self.database, speak):
+                answer = asyncio.run(rollouts.report(self._service, "r", OUTCOME))
         except Died:
             return None
-        finally:
-            event.remove(Engine, "before_cursor_execute", speak)
         return {**answer, "judged_at": None}
 
     def verdict(self) -> dict[str, Any]:
