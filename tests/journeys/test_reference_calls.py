@@ -1,4 +1,4 @@
-"""Reference calls of a running service: when they are asked, and what they leave behind."""
+"""Reference calls of a running service: when and how they are asked, and what they leave behind."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import itertools
 import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,14 @@ from classifier.__main__ import judge_export
 from classifier.codec import encode_verdict
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Answer, Provider, Request, Wait
+from tests.fakes.provider import Answer, Pause, Provider, Request, Wait
 from tests.journeys.service import Service
 from tests.postgres import Server
 from tests.waiting import until
 
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "Is the zero true?"}]}
 FAILURES = answers.FAILURES[Api.CHAT]
+DOWN = FAILURES[Fault.PROVIDER_ERROR]
 _numbers = itertools.count(1)
 
 
@@ -82,15 +83,10 @@ def outcome(service: Service, rollout: str) -> dict[str, Any]:
     return service.outcome(rollout, status="success", rewards={"score": 0.0})
 
 
-def failing_for_agents(request: Request) -> Answer:
-    """A request that its gateway ends, while the provider answers everybody else."""
-    return answers.healthy(request) if is_question(request) else answers.BAD_GATEWAY
-
-
 def test_a_failure_has_its_model_asked_at_once(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:
-    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    provider.plays(DOWN)
     service.register(id=rollout, model=model, upstream="openai")
     assert call(service, rollout, model) == 503
     until(lambda: shared(service, rollout) == 1 and series(service, model)[0][0] == 1)
@@ -115,107 +111,13 @@ def test_a_failure_has_its_model_asked_at_once(
 def test_a_trusted_agents_failure_asks_nothing(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:
-    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    provider.plays(DOWN)
     policy = {"agents": "trusted"}
     service.register(id=rollout, model=model, batch=f"trusted-{model}", policy=policy)
     call(service, rollout, model)
     outcome(service, rollout)
     assert questions(provider) == []
     assert series(service, model) == []
-
-
-@pytest.mark.slow
-def test_a_streak_of_failures_asks_for_its_first_and_its_last(
-    service: Service, provider: Provider, rollout: str, model: str
-) -> None:
-    provider.plays(failing_for_agents)
-    service.register(id=rollout, model=model, upstream="openai")
-    for _ in range(30):
-        call(service, rollout, model)
-    last = service.exchanges(rollout)[-1]["id"]
-    query = "SELECT count(*) FROM reference_failures WHERE exchange_id = ?"
-    until(lambda: read(service, query, last) == [(1,)])
-    until(lambda: all(ended for ended, *_ in series(service, model)))
-    asked = series(service, model)
-    assert 1 <= len(asked) <= 10  # not for each call
-    assert len(questions(provider)) == 3 * len(asked)
-    assert shared(service, rollout) < 30
-
-
-def test_the_question_names_the_registered_model_whatever_the_agent_was_last_answered_by(
-    service: Service, provider: Provider, rollout: str, model: str
-) -> None:
-    service.register(id=rollout, model=model, upstream="openai")
-    call(service, rollout, f"{model}-2031-01-01")
-    until(lambda: bool(service.exchanges(rollout)))
-    provider.plays(failing_for_agents)
-    call(service, rollout, f"{model}-of-mine")
-    until(lambda: shared(service, rollout) == 1)
-    until(lambda: len(questions(provider)) == 3)
-    names = {json.loads(question.body)["model"] for question in questions(provider)}
-    assert names == {model}
-
-
-NOT_FOUND = FAILURES[Fault.MODEL_NOT_FOUND]
-
-
-def not_found_under(*names: str) -> Callable[[Request], Answer]:
-    """Serve all but these spellings of models."""
-    return lambda request: (
-        NOT_FOUND if json.loads(request.body)["model"] in names else answers.healthy(request)
-    )
-
-
-def asked_names(provider: Provider) -> set[str]:
-    return {json.loads(question.body)["model"] for question in questions(provider)}
-
-
-@pytest.mark.parametrize(
-    ("registered", "named", "missing", "asked", "counts"),
-    [
-        ("{}", "{}-2031-01-01", "{}-2031-01-01", "{}", True),
-        ("openai/{}", "{}-2031-01-01", "{}-2031-01-01", "{}", True),  # as this provider spells it
-        ("{}-2031-01-01", "{}-2031-01-01", "{}-2031-01-01", "{}-2031-01-01", False),
-        ("openai/{}", "{}", "{}", "{}", False),
-    ],
-)
-def test_the_question_to_the_registered_name_decides_of_an_equal_one_that_is_not_found(
-    service: Service, provider: Provider, rollout: str, model: str,
-    registered: str, named: str, missing: str, asked: str, counts: bool,
-) -> None:  # fmt: skip
-    registered, named, missing, asked = (
-        form.format(model) for form in (registered, named, missing, asked)
-    )
-    provider.plays(not_found_under(missing))
-    call(service, f"{rollout}-else", f"{model}-2030-01-01")
-    service.outcome(f"{rollout}-else", status="success", batch="else", model=registered)
-    service.register(id=rollout, batch=model, model=registered, upstream="openai")
-    assert call(service, rollout, named) == 404
-    result = outcome(service, rollout)
-    assert asked_names(provider) == {asked}
-    assert (result["rewards"] is not None) is counts
-    assert service.verdict(rollout)["attributed_to"] == ("agent" if counts else "operator")
-
-
-def test_a_batch_whose_registered_model_is_not_found_has_no_zeros_beside_one_that_is_answered(
-    service: Service, provider: Provider, rollout: str, model: str
-) -> None:
-    trusted = {"agents": "trusted"}
-    provider.plays(not_found_under(f"{model}-20251101"))
-    for batch, named in (("good", model), ("bad", f"{model}-20251101")):
-        for number in range(3):
-            name = f"{rollout}-{batch}-{number}"
-            service.register(id=name, batch=f"{rollout}-{batch}", task=f"t{number}", policy=trusted,
-                             model=f"anthropic/{model}", upstream="openai")  # fmt: skip
-            call(service, name, named)
-            result = outcome(service, name)
-            assert (result["rewards"] is None) is (batch == "bad"), name
-            if batch == "bad":
-                assert (result["health"], result["attributed_to"]) == ("api_error", "operator")
-                assert result["api_error_info"]["subcategory"] == "model_not_found"
-    bad, good = (service.get(f"/batches/{rollout}-{each}") for each in ("bad", "good"))
-    assert (bad["scoreable"], bad["score_effective"]) == (0, None)
-    assert (good["scoreable"], good["score_effective"]) == (3, 0.0)
 
 
 def test_without_the_operators_key_nothing_is_asked(
@@ -234,12 +136,17 @@ def test_without_the_operators_key_nothing_is_asked(
 def test_a_provider_that_is_down_for_all_takes_no_reward_for_a_measurement(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:
-    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
-    service.register(id=rollout, model=model, upstream="openai")
+    provider.plays(DOWN)
+    service.register(id=rollout, model=model, upstream="openai", batch=model)
     call(service, rollout, model)
     result = outcome(service, rollout)
     assert (result["health"], result["rewards"]) == ("api_error", None)
     verdict = service.verdict(rollout)
+    lines = service.http.get("/rollouts/export", params={"batch": model}).text.splitlines()
+    (judged,) = judge_export(lines)
+    names = ("health", "scoreable", "attributed_to", "corroborated", "references", "warnings")
+    exported = encode_verdict(judged)
+    assert {name: exported[name] for name in names} == {name: verdict[name] for name in names}
     assert (verdict["attributed_to"], verdict["corroborated"]) == ("provider", True)
     assert {each["result"] for each in verdict["references"]} == {"failed_alike"}
     assert verdict["provisional"] is False
@@ -251,59 +158,42 @@ def test_a_provider_that_is_down_for_all_takes_no_reward_for_a_measurement(
     assert f'href="/ui/rollouts/{rollout}#asked"' in listed and 'id="asked"' in page
 
 
-def test_an_export_is_judged_as_the_service_judged_it(
-    service: Service, provider: Provider, rollout: str, model: str
+DENIED = answers.whole({"error": {"message": "denied", "code": "invalid_api_key"}}, 401)
+
+
+def test_a_breaker_asks_about_what_failed_before_it_opens(
+    service: Service, provider: Provider, model: str
 ) -> None:
-    batch = f"exported-{model}"
-    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
-    service.register(id=rollout, model=model, upstream="openai", batch=batch)
-    call(service, rollout, model)
-    outcome(service, rollout)
-    lines = service.http.get("/rollouts/export", params={"batch": batch}).text.splitlines()
-    (judged,) = judge_export(lines)
-    names = ("health", "scoreable", "attributed_to", "corroborated", "references", "warnings")
-    told, found = service.verdict(rollout), encode_verdict(judged)
-    assert {name: found[name] for name in names} == {name: told[name] for name in names}
+    def lane_after(batch: str, rollouts: int) -> dict[str, Any]:
+        for number in range(rollouts):
+            name, policy = f"{batch}-{number}", {"agents": "trusted"}
+            service.register(id=name, model=batch, upstream="openai", batch=batch, policy=policy)
+            url = service.base(name, "openai") + "/v1/responses"
+            assert httpx.post(url, json={"model": batch, "input": "hi"}).status_code == 401
+            outcome(service, name)
+        (lane,) = service.get(f"/batches/{batch}/breaker")["lanes"]
+        return dict(lane)
 
-
-def ended(service: Service, rollout: str, model: str, batch: str) -> None:
-    """A rollout of a trusted agent that calls once and gets nothing."""
-    policy = {"agents": "trusted"}
-    service.register(id=rollout, model=model, upstream="openai", batch=batch, policy=policy)
-    call(service, rollout, model)
-    outcome(service, rollout)
-
-
-def test_a_breaker_asks_before_it_opens(service: Service, provider: Provider, model: str) -> None:
-    denied = answers.whole({"error": {"message": "denied", "code": "invalid_api_key"}}, 401)
-
-    def denied_to_agents(request: Request) -> Answer:
-        return answers.healthy(request) if is_question(request) else denied
-
-    provider.plays(denied_to_agents)
-    for number in range(6):
-        ended(service, f"{model}-own-{number}", model, f"own-{model}")
-    (lane,) = service.get(f"/batches/own-{model}/breaker")["lanes"]
+    provider.plays(lambda request: answers.healthy(request) if is_question(request) else DENIED)
+    lane = lane_after(f"own-{model}", 6)
     assert (lane["phase"], lane["streak"]) == ("closed", 6)
     assert lane["answered_at"] is not None
 
-    provider.plays(denied)
-    dead = f"dead-{model}"
-    for number in range(5):
-        ended(service, f"{model}-dead-{number}", dead, dead)
-    (lane,) = service.get(f"/batches/{dead}/breaker")["lanes"]
+    provider.plays(
+        lambda request: DENIED if request.path.endswith("/responses") else answers.healthy(request)
+    )
+    lane = lane_after(f"dead-{model}", 5)
     assert (lane["phase"], lane["answered_at"]) == ("open", None)
 
 
 def test_who_looks_while_a_breaker_is_asked_about_does_not_open_it(
     service: Service, provider: Provider, model: str
 ) -> None:
-    denied = answers.whole({"error": {"message": "denied", "code": "invalid_api_key"}}, 401)
     may_answer = threading.Event()
 
     def denied_to_agents(request: Request) -> Answer:
         if not is_question(request):
-            return denied
+            return DENIED
         may_answer.wait(60)
         return answers.healthy(request)
 
@@ -335,8 +225,8 @@ def test_a_series_that_ends_late_has_the_verdict_judged_anew(
 ) -> None:
     asked = threading.Event()
 
-    late = replace(FAILURES[Fault.PROVIDER_ERROR], body=(Wait(asked), b"{}"), length=2)
-    provider.plays(lambda request: late if is_question(request) else FAILURES[Fault.PROVIDER_ERROR])
+    late = replace(DOWN, body=(Wait(asked), b"{}"), length=2)
+    provider.plays(lambda request: late if is_question(request) else DOWN)
     service.register(id=rollout, model=model, upstream="openai")
     call(service, rollout, model)
     early = outcome(service, rollout)
@@ -348,39 +238,11 @@ def test_a_series_that_ends_late_has_the_verdict_judged_anew(
     assert (verdict["attributed_to"], verdict["corroborated"]) == ("provider", True)
 
 
-@pytest.mark.slow
-def test_a_hundred_rollouts_under_a_dead_key_ask_twelve_series_a_minute(
-    service: Service, provider: Provider, model: str
-) -> None:
-    provider.plays(FAILURES[Fault.AUTH])
-
-    def run(number: int) -> dict[str, Any]:
-        rollout = f"{model}-dead-{number}"
-        service.register(id=rollout, model=model, upstream="openai")
-        call(service, rollout, model)
-        return outcome(service, rollout)
-
-    with ThreadPoolExecutor(20) as threads:
-        results = list(threads.map(run, range(100)))
-    assert {result["rewards"] is None for result in results} == {True}
-    starts = [
-        float(at)
-        for (at,) in read(
-            service,
-            "SELECT started_at FROM reference_series WHERE model = ? AND not_run IS NULL "
-            "ORDER BY started_at",
-            model,
-        )
-    ]
-    assert starts
-    assert all(later - first > 60 for first, later in zip(starts, starts[12:], strict=False))
-
-
 @pytest.mark.slow  # a cluster
 def test_two_replicas_share_series_and_agree(
     provider: Provider, postgres_server: Server, tmp_path: Path, model: str
 ) -> None:
-    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    provider.plays(DOWN)
     settings = {"AGENTS": "untrusted", "KEY_OPENAI": "sk-operator"}
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server.database(prepared=False))
@@ -402,33 +264,201 @@ def test_two_replicas_share_series_and_agree(
     assert {verdict["provisional"] for verdict in verdicts[0]} == {False}
 
 
-OLD_VERSION, NEW_VERSION = "2023-06-01", "2026-10-21"
+# --- what is asked, and whose a failure is then: the provider fails some calls, whoever asks -----
+
+CHAT, RESPONSES, MOUNT = "/v1/chat/completions", "/v1/responses", "/openai/chat/completions"
+VERSION = "2026-10-21"
+NOT_FOUND, LIMITED = FAILURES[Fault.MODEL_NOT_FOUND], FAILURES[Fault.RATE_LIMIT]
+Strikes = Callable[[Request], bool]
 
 
-def ask_by_version(service: Service, rollout: str, model: str, version: str) -> int:
-    url = service.base(rollout, "anthropic") + "/v1/messages"
-    body = {**ASK, "model": model, "max_tokens": 100}
-    return httpx.post(url, json=body, headers={"anthropic-version": version}).status_code
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asks:
+    """How an agent asks, and what it is registered with; ``{}`` is the case's own model."""
+
+    model: str = "{}"
+    registered: str | tuple[str, ...] | None = "{}"
+    upstream: str = "openai"
+    path: str = CHAT
+    body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    agents: str = "untrusted"
+
+    def register(self, service: Service, name: str, model: str) -> None:
+        """Register a rollout of such an agent in the case's batch."""
+        known = [self.registered] if isinstance(self.registered, str) else self.registered
+        facts = {"id": name, "batch": model, "policy": {"agents": self.agents}}
+        if known is not None:
+            facts |= {"model": [each.format(model) for each in known], "upstream": self.upstream}
+        service.register(**facts)
+
+    def ask(self, service: Service, name: str, model: str, **how: Any) -> int:
+        """Ask as the agent of a rollout."""
+        text = {"input": "hi"} if self.path.endswith(RESPONSES) else {"messages": ASK["messages"]}
+        body = {"model": self.model.format(model), **text, **self.body}
+        url = service.base(name, self.upstream) + self.path
+        return httpx.post(url, json=body, headers=self.headers, **how).status_code
 
 
-@pytest.mark.parametrize("answered_by", [OLD_VERSION, None])
-def test_an_agent_whose_sdk_sends_a_newer_version_than_others_is_not_blamed(
-    service: Service, provider: Provider, rollout: str, model: str, answered_by: str | None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spoilt:
+    """A failure of one of several agents, and whose it is.
+
+    ``strikes`` tells what fails once all have been answered; ``missing`` is a model's name that
+    nobody is ever answered by. ``first``: the one had no answer before. ``then``: it fails by
+    another way than it was answered. ``questions``: how they are told apart, and all there are.
+    """
+
+    one: Asks = Asks()
+    others: tuple[Asks, ...] = ()
+    strikes: Strikes = lambda _: True
+    failure: Answer = DOWN
+    missing: str = "none"
+    first: bool = False
+    then: Asks | None = None
+    excused: bool = True
+    questions: tuple[Callable[[Request], str | None], set[str]] | None = None
+
+
+def path_of(request: Request) -> str:
+    return request.path
+
+
+def model_of(request: Request) -> str:
+    return str(json.loads(request.body)["model"])
+
+
+def names(end: str) -> Strikes:
+    return lambda request: model_of(request).endswith(end)
+
+
+def streams(request: Request) -> bool:
+    return bool(json.loads(request.body).get("stream"))
+
+
+TWO = ("{}", "{}-b")
+B, STREAMS, FLEX = Asks(model="{}-b", registered=TWO), Asks(body={"stream": True}), Asks(
+    body={"service_tier": "flex"})  # fmt: skip
+SPOILT = {
+    "one of two registered models": Spoilt(
+        one=B, others=(Asks(registered=TWO),), strikes=names("-b"), questions=(model_of, {"{}-b"})
+    ),
+    "one of two models, and nobody asks the other": Spoilt(one=B, strikes=names("-b")),
+    "one of two models, none registered": Spoilt(
+        one=Asks(model="{}-b", registered=None), others=(Asks(registered=None),),
+        strikes=names("-b"), first=True,
+    ),
+    "chat beside responses": Spoilt(
+        others=(Asks(path=RESPONSES),), strikes=lambda request: request.path == CHAT,
+        questions=(path_of, {CHAT}),
+    ),
+    "responses": Spoilt(
+        one=Asks(path=RESPONSES), strikes=lambda request: request.path == RESPONSES
+    ),
+    "a mount that others use": Spoilt(
+        one=Asks(path=MOUNT), others=(Asks(path=MOUNT), Asks()),
+        strikes=lambda request: request.path == MOUNT,
+    ),
+    "a mount of its own": Spoilt(
+        one=Asks(path=MOUNT), others=(Asks(), Asks()),
+        strikes=lambda request: request.path == MOUNT, excused=False,
+    ),
+    "streams": Spoilt(one=STREAMS, strikes=streams),
+    "streams, from the first call": Spoilt(one=STREAMS, strikes=streams, first=True),
+    "a stream of who was answered whole": Spoilt(then=STREAMS, strikes=streams, excused=False),
+    "a tier that others use": Spoilt(
+        one=FLEX, others=(FLEX, Asks()), strikes=lambda request: b"flex" in request.body
+    ),
+    "a tier of its own": Spoilt(
+        one=FLEX, others=(Asks(),), strikes=lambda request: b"flex" in request.body, excused=False
+    ),
+    "a version that an SDK sends": Spoilt(
+        one=Asks(upstream="anthropic", path="/v1/messages", body={"max_tokens": 9},
+                 headers={"anthropic-version": VERSION}),
+        strikes=lambda request: request.header("anthropic-version") == VERSION,
+        questions=(lambda request: request.header("anthropic-version"), {VERSION}),
+    ),
+    "a filter, under trust too": Spoilt(one=Asks(agents="trusted"), failure=answers.FILTERED),
+    "a filter of its own words": Spoilt(
+        strikes=lambda request: not is_question(request), failure=answers.FILTERED, excused=False
+    ),
+    "a name of its own": Spoilt(
+        one=Asks(model="{}:free"), strikes=names(":free"), failure=LIMITED, excused=False,
+        questions=(model_of, {"{}"}),
+    ),
+    "a call without a plain question": Spoilt(
+        then=Asks(path="/generate", body={"inputs": "a"}), failure=answers.BAD_GATEWAY,
+        strikes=lambda request: not is_question(request), excused=False,
+    ),
+    "a name that another spelling is served by": Spoilt(
+        one=Asks(model="vendor/{}"), missing="{}", excused=False,
+        strikes=lambda request: not is_question(request),
+    ),
+    "a version of the registered model that is not found": Spoilt(
+        one=Asks(model="{}-2031-01-01", registered="openai/{}"), missing="{}-2031-01-01",
+        failure=NOT_FOUND, first=True, strikes=lambda _: False, excused=False,
+        questions=(model_of, {"{}"}),
+    ),
+    "a registered model that is not found": Spoilt(
+        one=Asks(registered="openai/{}"), missing="{}", failure=NOT_FOUND, first=True,
+        strikes=lambda _: False, questions=(model_of, {"{}"}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_question_asks_as_the_failed_call_did_and_tells_whose_it_is(
+    service: Service, provider: Provider, rollout: str, model: str, name: str
 ) -> None:
-    def without_the_new_version(request: Request) -> Answer:
-        fails = request.header("anthropic-version") == NEW_VERSION
-        failure = answers.FAILURES[Api.MESSAGES][Fault.PROVIDER_ERROR]
-        return failure if fails else answers.healthy(request)
+    case = SPOILT[name]
+    missing = case.missing.format(model)
 
-    provider.plays(without_the_new_version)
-    for each in (f"{rollout}-other", rollout):
-        service.register(id=each, model=model, upstream="anthropic")
-    if answered_by is not None:
-        assert ask_by_version(service, f"{rollout}-other", model, answered_by) == 200
-        assert ask_by_version(service, rollout, model, answered_by) == 200
-    assert ask_by_version(service, rollout, model, NEW_VERSION) >= 500
-    outcome(service, rollout)
+    def plays(failing: bool) -> Callable[[Request], Answer]:
+        return lambda request: (
+            NOT_FOUND if model_of(request) == missing
+            else case.failure if failing and case.strikes(request)
+            else answers.healthy(request)
+        )  # fmt: skip
+
+    agents = {rollout: case.one, **{f"{rollout}-{n}": one for n, one in enumerate(case.others)}}
+    provider.plays(plays(failing=False))
+    for each, asks in agents.items():
+        asks.register(service, each, model)
+        if each != rollout or not case.first:
+            assert asks.ask(service, each, model) == 200
+    provider.plays(plays(failing=True))
+    assert (case.then or case.one).ask(service, rollout, model) == case.failure.status
+    for each in agents:
+        service.outcome(each, status="success", rewards={"score": 0.0})
+    until(lambda: not service.verdict(rollout)["provisional"])
     verdict = service.verdict(rollout)
-    assert {each.header("anthropic-version") for each in questions(provider)} == {NEW_VERSION}
-    assert (verdict["health"], verdict["attributed_to"]) == ("api_error", "provider")
-    assert verdict["scoreable"] == "no"
+    if case.excused:
+        assert (verdict["scoreable"] == "yes", verdict["attributed_to"] == "agent") == (False,) * 2
+    else:
+        assert (verdict["scoreable"], verdict["retry"]["eligible"]) == ("yes", False)
+    told, wanted = case.questions or (lambda _: None, set())
+    asked = {told(question) for question in questions(provider)}
+    assert asked == {each.format(model) for each in wanted} or not wanted
+
+
+@pytest.mark.slow  # what is slow takes its time
+@pytest.mark.parametrize("slow_for_all", [True, False])
+def test_a_call_that_was_left_while_the_provider_is_as_slow_to_whoever_asks_is_nobodys(
+    service: Service, provider: Provider, rollout: str, model: str, slow_for_all: bool
+) -> None:
+    def slow(request: Request) -> Any:
+        answer = answers.healthy(request)
+        if is_question(request) and not slow_for_all:
+            return answer
+        return (Pause(2.5), *answer.steps("POST"))
+
+    agent = Asks()
+    agent.register(service, rollout, model)
+    assert agent.ask(service, rollout, model) == 200
+    provider.plays(slow)
+    for _ in range(2):
+        with pytest.raises(httpx.TimeoutException):
+            agent.ask(service, rollout, model, timeout=1.7)
+    outcome(service, rollout)
+    until(lambda: not service.verdict(rollout)["provisional"])
+    assert service.verdict(rollout)["scoreable"] == ("unknown" if slow_for_all else "yes")
