@@ -46,44 +46,28 @@ def client(base_url: str, retries: int = 0) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_account")
-def test_the_service_signs_for_an_agent_that_has_no_account(
+def test_the_service_signs_for_an_agent_that_has_no_account_and_refuses_it_in_amazons_words(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.plays(answers.whole(SAID))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSERVICE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-service-secret")
     with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
-        said = client(service.base("b1", "bedrock")).converse(modelId="m:0", messages=ASK)
+        made = service.register(id="b1", limits={"calls": 1})
+        amazons = client(made["base_urls"]["bedrock"], retries=3)
+        said = amazons.converse(modelId="m:0", messages=ASK)
+        with pytest.raises(amazons.exceptions.ClientError, match="limit of 1 call was spent"):
+            amazons.converse(modelId="m:0", messages=ASK)
         (exchange,) = service.exchanges("b1")
-        verdict = service.verdict("b1")
-        log = service.log()
+        told = service.log() + service.http.get("/metrics").text
     assert said["output"]["message"]["content"] == [{"text": "zero"}]
-    authorization = provider.requests[-1].header("authorization") or ""
+    (request,) = provider.requests
+    authorization = request.header("authorization") or ""
     assert authorization.startswith("AWS4-HMAC-SHA256 Credential=AKIDSERVICE/")
     assert "/eu-west-1/bedrock/aws4_request" in authorization
     assert (exchange["input_tokens"], exchange["output_tokens"]) == (7, 3)
-    assert verdict["health"] == "healthy"
-    kept = log.encode() + b"".join(file.read_bytes() for file in tmp_path.glob("journeys.db*"))
+    once = 'truezero_refusals_total{code="budget_exceeded",plane="agents"} 1.0'
+    assert once in told, "none was a retry"
+    kept = told.encode() + b"".join(file.read_bytes() for file in tmp_path.glob("journeys.db*"))
     assert b"the-service-secret" not in kept
     assert b"AKID" not in kept
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_account")
-def test_beyond_a_limit_amazons_client_shows_the_sentence_and_does_not_retry(
-    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    provider.plays(answers.whole(SAID))
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSERVICE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-service-secret")
-    with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
-        made = service.register(id="b2", limits={"calls": 1})
-        amazons = client(made["base_urls"]["bedrock"], retries=3)
-        amazons.converse(modelId="m:0", messages=ASK)
-        spent = "the rollout's limit of 1 call was spent"
-        with pytest.raises(amazons.exceptions.ClientError, match=spent):
-            amazons.converse(modelId="m:0", messages=ASK)
-        refused = service.http.get("/metrics").text.splitlines()
-    once = 'truezero_refusals_total{code="budget_exceeded",plane="agents"} 1.0'
-    assert once in refused, "one request: none was a retry"
-    assert len(provider.requests) == 1
