@@ -10,12 +10,19 @@ import pytest
 
 from classifier.canonical_json import rounded
 from classifier.figures import FIGURES
+from tests.fakes import replies
+from tests.fakes.answers import Api
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import play
 from tests.proxy.web.test_figures import by_name, check_values, counted_anew, live
-from tests.proxy.web.test_one_number import EMPTY, play_biased, play_five, printed, says_one_p
+from tests.proxy.web.test_one_number import play_biased, play_five, printed, says_one_p
 from tests.proxy.web.test_pages import page, words
+
+EMPTY = replies.answer(
+    Api.CHAT, replies.Reply(model="gpt-5", input_tokens=9000, output_tokens=0, text=()),
+    streams=False,
+)  # fmt: skip
 
 
 def card(service: Service) -> Iterator[tuple[str, Any]]:

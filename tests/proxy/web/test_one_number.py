@@ -1,4 +1,7 @@
-"""Each fact about a batch is one number: every place that shows it says the same."""
+"""Each fact about calls is one number: every place that shows it says the same.
+
+Figures of a batch: `test_figures`.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,24 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from html import unescape
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from proxy.web.format import dollars
-from tests.fakes import answers, replies
+from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Wait
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import CHAT, play
-from tests.proxy.web.test_pages import TABS, page, words
+from tests.proxy.web.test_pages import page, words
 from tests.waiting import until
 from truezero.cli import app as command_line
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
-EMPTY = replies.answer(
-    Api.CHAT, replies.Reply(model="gpt-5", input_tokens=9000, output_tokens=0, text=()),
-    streams=False,
-)  # fmt: skip
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
 
@@ -60,11 +58,6 @@ def play_five(service: Service) -> None:
 CALLS = {"auth": 2, "provider error": 1, "all calls": 5}
 
 
-def listed(service: Service) -> Mapping[str, Any]:
-    (item,) = service.get("/batches")["items"]
-    return dict(item)
-
-
 def printed(service: Service, *command: str, exit_code: int = 0) -> str:
     where, wide = ["--url", str(service.http.base_url)], {"COLUMNS": "200"}
     told = CliRunner().invoke(command_line, [*command, *where], env=wide)
@@ -80,20 +73,11 @@ def overview(service: Service) -> str:
     return overview_of(service, "b")
 
 
-def batches_page(service: Service) -> str:
-    return words(page(service, "/"))
-
-
 def file(service: Service, path: str) -> list[dict[str, Any]]:
     """The rows of a view, as JSON lines."""
     joined = "&" if "?" in path else "?"
     lines = service.http.get(f"{path}{joined}file=jsonl").text.splitlines()
     return [json.loads(line) for line in lines]
-
-
-def struck_zeros(service: Service, path: str) -> int:
-    rows = file(service, f"{path}&columns=reward,reported_reward")
-    return sum(row["reported_reward"] == 0 and row["reward"] is None for row in rows)
 
 
 def table(html: str, name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -128,32 +112,19 @@ def upstream_figures(service: Service) -> dict[str, int]:
     return {"all calls": item["calls"], **item["failed"]}
 
 
-# A figure, a place that shows it, and what that place says.
-PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
-    ("zeros", overview, "3 of 4 zeros are not measurements."),
-    ("zeros", overview, "auth 401 2 2 openai"),
-    ("zeros", overview, "provider error 503 1 1 openai"),
-    ("zeros", overview, "3 without a score 3 3 of 5"),
-    ("zeros", batches_page, "3 of 4 zeros"),
-    ("zeros", lambda s: printed(s, "batch", "b"),
-     "3 of 4 zeros are not measurements: 2 auth, 1 provider error"),
-    ("zeros", lambda s: printed(s, "batches"), "3 of 4 zeros"),
-    ("zeros", lambda s: struck_zeros(s, "/ui/rollouts?batch=b"), 3),
-    ("zeros", lambda s: struck_zeros(s, "/ui/batches/b?tab=rollouts"), 3),
-    ("calls", recorded_calls, CALLS),
-    ("calls", lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),
-    ("calls", overview, "auth 2 provider error 1 all calls 5"),
-    ("calls", upstream_figures, {"all calls": 5, "auth": 2, "provider_error": 1}),
-    ("calls", lambda s: charted(s, "/ui/upstreams", "upstream-openai-calls"), CALLS),
-    ("calls", lambda s: words(page(s, "/ui/upstreams")), "auth 2 provider error 1 all calls 5"),
+# A place that shows calls, and what it says.
+PLACES: tuple[tuple[Callable[[Service], object], object], ...] = (
+    (recorded_calls, CALLS),
+    (lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),
+    (overview, "auth 2 provider error 1 all calls 5"),
+    (upstream_figures, {"all calls": 5, "auth": 2, "provider_error": 1}),
+    (lambda s: charted(s, "/ui/upstreams", "upstream-openai-calls"), CALLS),
+    (lambda s: words(page(s, "/ui/upstreams")), "auth 2 provider error 1 all calls 5"),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("place", "expected"), [each[1:] for each in PLACES],
-    ids=[f"{figure}-{n}" for n, (figure, *_) in enumerate(PLACES)],
-)  # fmt: skip
-def test_a_figure_is_the_same_wherever_it_stands(
+@pytest.mark.parametrize(("place", "expected"), PLACES)
+def test_calls_are_the_same_wherever_they_stand(
     only_read: Service, place: Callable[[Service], object], expected: object
 ) -> None:
     shown = place(only_read)
@@ -190,70 +161,6 @@ def test_an_upstreams_models_and_keys_come_to_its_calls_wherever_they_stand(
     }
     assert sorted(models.values()) == [(1, 1), (3, 7)], "by the model that answered, if one did"
     assert set(keys.values()) == {(3, 5), (1, 2), (0, 1)}
-
-
-@pytest.mark.slow
-def test_an_empty_answer_costs_its_input_wherever_cost_stands(service: Service) -> None:
-    play(service, "full", batch="e", task="full", reward=1.0)
-    play(service, "empty", EMPTY, batch="e", task="empty")
-    cost = service.get("/batches/e/usage")["sum"]["cost_usd"]
-    alone = service.get("/rollouts/empty/verdict")["cost_usd"]
-    assert alone > 0
-    assert service.get("/batches/e")["cost_usd"] == pytest.approx(cost)
-    for path in ("/ui/batches/e", "/ui/batches/e?tab=cost", "/"):
-        assert dollars(cost) in words(page(service, path)), path
-
-
-def test_a_zero_that_does_not_count_is_struck_out_in_every_list(only_read: Service) -> None:
-    for path in ("/ui/rollouts", "/ui/batches/b?tab=rollouts"):
-        html = page(only_read, path)
-        struck = re.findall(
-            r'<a class="id clip" href="[^"]*/([\w-]+)[^"]*">.*?</tr>', html, re.DOTALL
-        )
-        assert len(struck) == 5, path
-        assert html.count("<s>0</s> <b>null</b>") == 3, path
-    items = {item["id"]: item for item in only_read.get("/rollouts")["items"]}
-    rewards = {name: (item["reward"], item["reported_reward"]) for name, item in items.items()}
-    assert rewards == {
-        "won": (1.0, 1.0), "lost": (0.0, 0.0), "dead": (None, 0.0), "dead-2": (None, 0.0),
-        "down": (None, 0.0),
-    }  # fmt: skip
-    assert printed(only_read, "list").count("null (0)") == 3
-
-
-def test_the_zeros_of_the_headline_are_the_rows_that_it_leads_to(service: Service) -> None:
-    """A zero of an attempt that another replaced, or of one that still runs, is none of them."""
-    again: dict[str, Any] = {"batch": "z", "task": "t", "repeat": 0}
-    play(service, "first", DEAD, attempt=0, **again)
-    play(service, "second", DEAD, attempt=1, **again)
-    play(service, "filled", DEAD, attempt=0, **again | {"repeat": 1})
-    play(service, "refilled", reward=1.0, attempt=1, **again | {"repeat": 1})
-    play(service, "real", reward=0.0, batch="z", task="u")
-    shown = page(service, "/ui/batches/z")
-    assert "1 of 2 zeros is not a measurement." in words(shown)
-    (href,) = re.findall(r'<a href="([^"]*)" data-figure="zeros.not_measured">', shown)
-    assert [row["id"] for row in file(service, f"/ui/batches/z{unescape(href)}")] == ["second"]
-
-
-def test_a_page_shows_one_coverage_and_it_is_of_the_two_numbers_beside_it(
-    service: Service,
-) -> None:
-    """Of a rollout without a reward the model was reached, and nothing was measured."""
-    for name, seen in (("won", {"rewards": {"reward": 1.0}}), ("open", {})):
-        service.http.post("/rollouts", json={"id": f"c-{name}", "batch": "c", "model": "gpt-5"})
-        service.provider.plays(answers.chat())
-        service.call(f"c-{name}")
-        outcome = {"status": "success", "prompts_executed": 1, **seen}
-        service.http.post(f"/rollouts/c-{name}/outcome", json=outcome)
-    play(service, "c-dead", DEAD, batch="c")
-    summary = service.get("/batches/c")
-    assert (summary["scoreable"], summary["scored"], summary["total"]) == (2, 1, 3)
-    assert summary["coverage"] == pytest.approx(1 / 3)
-    for path in ("/ui/batches/c", "/"):
-        shown = words(page(service, path))
-        assert "1 of 3" in shown
-        shares = {"33.3"} if path != "/" else set()
-        assert set(re.findall(r"([\d.]+)%", shown.replace("95 %", ""))) == shares, path
 
 
 @pytest.mark.slow
@@ -294,23 +201,6 @@ def test_a_call_that_hangs_is_in_flight_everywhere_and_nobody_disconnected(
         assert "calls_never_answered" not in warnings
         answer.set()
         response.read()
-
-
-@pytest.mark.slow
-def test_what_runs_is_one_number_judged_or_not(service: Service) -> None:
-    """Of three that run, none was judged; then one is, as reading its verdict does."""
-    for name in ("one", "two", "three"):
-        service.http.post("/rollouts", json={"id": name, "batch": "live", "task": name})
-    play(service, "done", batch="live", task="done", reward=1.0)
-    for judged in ((), ("one",), ("one", "two", "three")):
-        for name in judged:
-            service.get(f"/rollouts/{name}/verdict")
-        for tab in TABS:
-            said = words(page(service, "/ui/batches/live", tab=tab))
-            assert "4 rollouts · 3 running" in said
-        assert re.search(r"live running, 1 of 4", batches_page(service))
-        assert "4, 3 running, 0 skipped" in printed(service, "batch", "live")
-        assert re.search(r"live 4 3 1 of \d", printed(service, "batches"))
 
 
 def test_a_call_that_waited_at_the_proxy_says_so_in_its_row(service: Service) -> None:
