@@ -1,6 +1,6 @@
 """A key dies, is mended, and what ran before is run again: the batch is valid then.
 
-By the SDK's two loops, by REST alone, and by `truezero run`.
+By the SDK's loop, and by `truezero run`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pytest
 from tests import forked
 from tests.journeys.test_run import environment
 from tests.truezero.driving import call, service
-from truezero import AlreadyMeasured, Client, Skipped
+from truezero import Client
 
 TASKS = ("fix-1", "fix-2", "fix-3")
 REWARDS = {"fix-0": 1.0, **dict.fromkeys(TASKS, 0.0)}
@@ -58,18 +57,6 @@ def truezero(*words: str, url: str) -> Any:
     return forked.run(*words, cwd=forked.ROOT, env=environment(url))
 
 
-def by_rollouts(url: str, keys: dict[str, str]) -> None:
-    with Client(url) as client:
-        batch = client.batch("night", model="gpt-5", upstream="openai")
-        for task, key in keys.items():
-            try:
-                with suppress(AlreadyMeasured), batch.rollout(task, repeats=1) as rollout:
-                    call(rollout.env["OPENAI_BASE_URL"], key)
-                    rollout.finish(rewards=REWARDS[task])
-            except Skipped as skipped:
-                assert str(skipped).endswith("truezero breaker reset night")
-
-
 def by_run(url: str, keys: dict[str, str]) -> None:
     def agent(task: str, rollout: Any) -> float:
         call(rollout.env["OPENAI_BASE_URL"], keys[task])
@@ -78,20 +65,6 @@ def by_run(url: str, keys: dict[str, str]) -> None:
     with Client(url) as client:
         batch = client.batch("night", model="gpt-5", upstream="openai")
         batch.run(keys, agent, concurrency=1, progress=False)
-
-
-def by_rest(url: str, keys: dict[str, str]) -> None:
-    placed = {"batch": "night", "repeats": 1, "model": "gpt-5", "upstream": "openai"}
-    for task, key in keys.items():
-        seen = {"status": "success", "prompts_executed": 1, "rewards": REWARDS[task]}
-        rollout = httpx.post(f"{url}/rollouts", json={"task": task, **placed}).json()
-        if rollout.get("code") == "measured":
-            continue
-        if not rollout["admitted"]:
-            assert rollout["error"].endswith("truezero breaker reset night")
-            continue
-        call(rollout["base_urls"]["openai"], key)
-        httpx.post(f"{url}/rollouts/{rollout['id']}/outcome", json=seen).raise_for_status()
 
 
 def by_command(url: str, keys: dict[str, str]) -> None:
@@ -153,9 +126,7 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize(
-    "loop", [by_rollouts, by_run, by_rest, pytest.param(by_command, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("loop", [by_run, pytest.param(by_command, marks=pytest.mark.slow)])
 def test_the_loop_of_before_with_the_key_mended_makes_the_batch_valid(loop: Loop, url: str) -> None:
     dead = {"fix-0": "sk-good", **dict.fromkeys(TASKS, "sk-dead")}
     loop(url, dead)

@@ -75,24 +75,6 @@ def test_a_backup_under_load_is_sound_and_holds_all_that_was_finished(
     assert went_on > 0, "agents were held up"
 
 
-@pytest.mark.slow
-def test_a_restored_backup_is_served_and_its_calls_in_flight_are_lost(
-    provider: Provider, tmp_path: Path
-) -> None:
-    with Service(tmp_path, provider.url) as service, agents(service, 4) as finished:
-        until(lambda: len(finished) >= 50)
-        truezero("db", "backup", str(tmp_path / "kept.db"), "--database", str(service.database))
-        service.kill()
-    (tmp_path / "again").mkdir()
-    (tmp_path / "kept.db").rename(tmp_path / "again" / "journeys.db")
-    with Service(tmp_path / "again", provider.url) as service:
-        health = {service.verdict(f"r{n}", wait="settled")["health"] for n in range(4)}
-        assert health <= {"healthy", "undecided"}
-        endings = {call["ending"] for n in range(4) for call in service.exchanges(f"r{n}")}
-        assert "complete" in endings
-        assert endings <= {"complete", "lost"}
-
-
 def restoring() -> tuple[list[str], str]:
     """The command that the page has the service's container run, and the file that it reads."""
     page = (ROOT / "docs/guides/self-hosting.md").read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Outages, dead keys and empty accounts: what a batch measures, waits for, and says."""
+"""Outages: what a batch measures, and waits for."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(url: str, name: str, kind: str, concurrency: int) -> BatchRun:
 
 @pytest.mark.parametrize(
     ("kind", "fault", "concurrency"),
-    [("sync", DOWN, 8), ("async", DOWN, 8), ("sync", LIMITED, 1), ("async", DOWN, 1)],
+    [("sync", LIMITED, 1), ("async", DOWN, 8)],
 )
 def test_twelve_of_twelve_are_measured_after_an_outage_of_20_s(
     service: Service, provider: Provider, rollout: str, kind: str, fault: Fault, concurrency: int,
@@ -99,30 +99,8 @@ def test_a_service_that_is_killed_in_an_outage_goes_on_by_the_same_law(tmp_path:
         assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 12
 
 
-@pytest.mark.parametrize(("fault", "cause"), [(Fault.AUTH, "auth:401"), (Fault.QUOTA, "quota:")])
-def test_a_dead_key_or_an_empty_account_ends_a_batch_at_once_and_says_what_to_do(
-    service: Service, provider: Provider, rollout: str, fault: Fault, cause: str
-) -> None:
-    provider.plays(answers.FAILURES[Api.CHAT][fault])
-    done = run(service.url, rollout, "sync", 1)
-    assert [ran.attempts for ran in done.results] == [1] * 5 + [0] * 7
-    assert {ran.given_up for ran in done.results} == {None}, "nobody waits for what stays"
-    for ran in done.results[5:]:
-        assert ran.skipped is not None
-        assert f"breaker open on {cause}" in ran.skipped
-        assert ran.skipped.endswith(f"truezero breaker reset {rollout}")
-    with Client(service.url) as client:
-        (lane,) = client.breaker(rollout).lanes
-        assert (lane.phase, lane.skipped_total) == ("open", 7)
-        provider.plays(answers.healthy)
-        client.reset_breaker(rollout)
-    again = run(service.url, rollout, "sync", 1)
-    assert [ran.verdict and ran.verdict.health for ran in again.results] == ["healthy"] * 12
-
-
-def test_a_fleet_comes_through_an_outage_of_three_minutes(tmp_path: Path) -> None:
-    """Figures of 64 agents: ``python -m benchmarks.outage``."""
-    found = play(tmp_path, 180.0, agents=16, rounds=6)
+def test_a_fleet_comes_through_an_outage(tmp_path: Path) -> None:
+    """Figures of 64 agents and three minutes: ``python -m benchmarks.outage``."""
+    found = play(tmp_path, 15.0, agents=8, rounds=2)
     assert found.measured == found.tasks
-    assert found.failed[0] <= 2 * 16 + 8
-    assert max(found.failed[1:]) <= 2
+    assert found.failed[0] <= 2 * 8 + 8, "those before it was known, and the probes"

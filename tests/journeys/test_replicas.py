@@ -73,21 +73,6 @@ def test_a_verdict_is_exact_at_every_replica_after_every_call(
             assert (verdict["total_requests"], verdict["failed_requests"]) == (number, failed)
 
 
-def test_calls_of_many_agents_at_once_are_all_counted(
-    replicas: list[Service], provider: Provider, rollout: str
-) -> None:
-    def agent(number: int) -> None:
-        for turn in range(15):
-            call(replicas[(number + turn) % 3], rollout)
-
-    threads = [threading.Thread(target=agent, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {asked.verdict(rollout)["total_requests"] for asked in replicas} == {90}
-
-
 def test_a_call_in_flight_elsewhere_keeps_a_verdict_unsettled(
     replicas: list[Service], provider: Provider, rollout: str
 ) -> None:
