@@ -12,8 +12,6 @@ import argparse
 import ast
 import asyncio
 import contextlib
-import http.server
-import json
 import re
 import sys
 import tempfile
@@ -163,39 +161,6 @@ class Roads:
         ]
 
 
-class _Provider(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    _ANSWER = json.dumps(
-        {
-            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-5",
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": "It is true."},
-                         "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 31, "completion_tokens": 5, "total_tokens": 36},
-        }
-    ).encode()  # fmt: skip
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        dead = self.headers["authorization"] == "Bearer sk-dead"
-        body = b'{"error":{"code":"invalid_api_key","message":"x"}}' if dead else self._ANSWER
-        self.send_response(401 if dead else 200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextlib.contextmanager
-def _provider() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Provider) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 @contextlib.contextmanager
 def _service(provider: str, folder: Path, roads: Roads) -> Iterator[str]:
     """Run the service in this process, all its threads watched; yield its URL."""
@@ -240,11 +205,19 @@ def roads() -> dict[str, list[str]]:
     """Return the files that an exchange, a registration and three verdicts go through."""
     import httpx
 
+    from tests.fakes import answers
+    from tests.fakes.provider import Answer, Provider, Request
+
+    def plays(request: Request) -> Answer:
+        dead = request.header("authorization") == "Bearer sk-dead"
+        failure = answers.FAILURES[answers.Api.CHAT][answers.Fault.AUTH]
+        return failure if dead else answers.chat()
+
     watched = Roads()
     with (
         tempfile.TemporaryDirectory() as folder,
-        _provider() as provider,
-        _service(provider, Path(folder), watched) as url,
+        Provider(plays) as provider,
+        _service(provider.url, Path(folder), watched) as url,
         httpx.Client(base_url=url, timeout=60) as client,
     ):
 

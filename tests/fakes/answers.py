@@ -15,23 +15,30 @@ from enum import StrEnum
 import brotli
 import zstandard
 
-from tests.fakes.provider import Answer, Framing, Request
+from tests.fakes.provider import Answer, Request
+from tests.fakes.replies import (
+    INTERACTION_DONE,
+    JSON,
+    SSE,
+    Api,
+    Finish,
+    Reply,
+    ToolCall,
+    answer,
+    data,
+    interaction_event,
+    named,
+    response_of,
+    streamed,
+    whole,
+)
 
-JSON = (("content-type", "application/json"),)
-SSE = (("content-type", "text/event-stream; charset=utf-8"),)
+__all__ = [
+    "JSON", "SSE", "Api", "data", "interaction_event", "named", "streamed", "whole",
+]  # fmt: skip
 
 TEXT = ("The", " zero", " is", " true", ".")
 INPUT_TOKENS, OUTPUT_TOKENS, CACHED_TOKENS = 31, 5, 8
-
-
-class Api(StrEnum):
-    """The dialects that answers are written in."""
-
-    CHAT = "openai.chat"
-    RESPONSES = "openai.responses"
-    MESSAGES = "anthropic.messages"
-    GEMINI = "gemini.generate"
-    INTERACTIONS = "gemini.interactions"
 
 
 class Fault(StrEnum):
@@ -43,28 +50,6 @@ class Fault(StrEnum):
     RATE_LIMIT = "rate_limit"
     PROVIDER_ERROR = "provider_error"
     REJECTED_REQUEST = "rejected_request"
-
-
-def whole(payload: object, status: int = 200, *headers: tuple[str, str]) -> Answer:
-    """A JSON answer with a content-length."""
-    body = json.dumps(payload).encode()
-    return Answer(status=status, headers=JSON + headers, body=(body,))
-
-
-def streamed(*events: bytes) -> Answer:
-    """A chunked answer of server-sent events, one chunk each."""
-    return Answer(headers=SSE, body=events, framing=Framing.CHUNKED)
-
-
-def data(payload: object) -> bytes:
-    """A server-sent event that has no name."""
-    return b"data: " + json.dumps(payload).encode() + b"\n\n"
-
-
-def named(name: str, payload: Mapping[str, object]) -> bytes:
-    """A server-sent event whose name is also its payload's type."""
-    body = json.dumps({"type": name, **payload}).encode()
-    return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
 
 
 def encoded(answer: Answer, coding: str) -> Answer:
@@ -82,288 +67,80 @@ CODERS: Mapping[str, Callable[[bytes], bytes]] = {
 }
 
 
-# --- OpenAI chat completions (openai-python: types/chat/chat_completion*.py) ---------------
+# --- OpenAI and Anthropic: a reply with text, or with a tool call, as each of them says it -------
 
-_CHAT_USAGE = {
-    "prompt_tokens": INPUT_TOKENS,
-    "completion_tokens": OUTPUT_TOKENS,
-    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-    "prompt_tokens_details": {"cached_tokens": CACHED_TOKENS, "audio_tokens": 0},
-    "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
-}
-_CHAT_CALL = {
-    "id": "call_1",
-    "type": "function",
-    "function": {"name": "look", "arguments": '{"at":"zero"}'},
-}
+_LOOK = ToolCall(id="call_1", name="look", arguments='{"at":"zero"}')
+_SPOKEN = Reply(
+    model="", input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS, cached_tokens=CACHED_TOKENS,
+    says_cache_writes=False, text=TEXT,
+)  # fmt: skip
+_CALLING = replace(_SPOKEN, text=(), calls=(_LOOK,), finish=Finish.CALLS)
+_CHAT_ID = (("x-request-id", "req_chat_1"),)
 
 
-def _chat(message: Mapping[str, object], finish: str, model: str, **stated: object) -> Answer:
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-    return whole(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1790000000,
-            "model": model,
-            "choices": [choice],
-            "usage": _CHAT_USAGE,
-            **stated,
-        },
-        200,
-        ("x-request-id", "req_chat_1"),
-    )
-
-
-def chat(model: str = "gpt-5", **stated: object) -> Answer:
+def chat(model: str = "gpt-5", text: str = "".join(TEXT), **stated: object) -> Answer:
     """A whole chat completion with text, and what else it states."""
-    message = {"role": "assistant", "content": "".join(TEXT), "refusal": None}
-    return _chat(message, "stop", model, **stated)
+    said = replace(_SPOKEN, model=model, text=(text,), extra=stated, headers=_CHAT_ID)
+    return answer(Api.CHAT, said, streams=False)
 
 
-def chat_tools(model: str = "gpt-5") -> Answer:
+def chat_tools(model: str = "gpt-5", name: str = "look", arguments: str = "") -> Answer:
     """A whole chat completion that asks for one tool call."""
-    message = {"role": "assistant", "content": None, "tool_calls": [_CHAT_CALL]}
-    return _chat(message, "tool_calls", model)
-
-
-def _chat_chunk(model: str, delta: Mapping[str, object], finish: str | None = None) -> bytes:
-    return data(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion.chunk",
-            "created": 1790000000,
-            "model": model,
-            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
-            "usage": None,
-        }
-    )
-
-
-def _chat_usage_chunk(model: str) -> bytes:
-    return data(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion.chunk",
-            "created": 1790000000,
-            "model": model,
-            "choices": [],
-            "usage": _CHAT_USAGE,
-        }
-    )
+    call = replace(_LOOK, name=name, arguments=arguments or _LOOK.arguments)
+    reply = replace(_CALLING, model=model, calls=(call,), headers=_CHAT_ID)
+    return answer(Api.CHAT, reply, streams=False)
 
 
 def chat_stream(model: str = "gpt-5", *, usage: bool = True) -> Answer:
     """A streamed chat completion; the usage chunk comes only where it was asked for."""
-    return streamed(
-        _chat_chunk(model, {"role": "assistant", "content": ""}),
-        *(_chat_chunk(model, {"content": word}) for word in TEXT),
-        _chat_chunk(model, {}, "stop"),
-        *([_chat_usage_chunk(model)] if usage else []),
-        b"data: [DONE]\n\n",
-    )
-
-
-def chat_tools_stream(model: str = "gpt-5") -> Answer:
-    """A streamed chat completion that asks for one tool call, its arguments in two parts."""
-    start = {**_CHAT_CALL, "index": 0, "function": {"name": "look", "arguments": ""}}
-    return streamed(
-        _chat_chunk(model, {"role": "assistant", "content": None, "tool_calls": [start]}),
-        *(
-            _chat_chunk(model, {"tool_calls": [{"index": 0, "function": {"arguments": part}}]})
-            for part in ('{"at":', '"zero"}')
-        ),
-        _chat_chunk(model, {}, "tool_calls"),
-        _chat_usage_chunk(model),
-        b"data: [DONE]\n\n",
-    )
-
-
-# --- OpenAI responses (openai-python: types/responses/response*.py) ------------------------
-
-_RESPONSES_USAGE = {
-    "input_tokens": INPUT_TOKENS,
-    "input_tokens_details": {"cached_tokens": CACHED_TOKENS},
-    "output_tokens": OUTPUT_TOKENS,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-}
-_RESPONSES_CALL = {
-    "id": "fc_1",
-    "type": "function_call",
-    "status": "completed",
-    "call_id": "call_1",
-    "name": "look",
-    "arguments": '{"at":"zero"}',
-}
-
-
-def _response(model: str, status: str, **more: object) -> dict[str, object]:
-    return {
-        "id": "resp_1",
-        "object": "response",
-        "created_at": 1790000000,
-        "status": status,
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "model": model,
-        "output": [],
-        "parallel_tool_calls": True,
-        "temperature": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": 1.0,
-        "usage": None,
-        **more,
-    }
-
-
-def _spoken(status: str = "completed", text: str = "".join(TEXT)) -> dict[str, object]:
-    part = {"type": "output_text", "text": text, "annotations": []}
-    content = [part] if text else []
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": content,
-    }
-
-
-def _completed(model: str, item: Mapping[str, object]) -> dict[str, object]:
-    return _response(model, "completed", output=[item], usage=_RESPONSES_USAGE)
+    told = answer(Api.CHAT, replace(_SPOKEN, model=model), streams=True)
+    return told if usage else replace(told, body=(*told.body[:-2], told.body[-1]))
 
 
 def responses(model: str = "gpt-5") -> Answer:
     """A whole response with text."""
-    return whole(_completed(model, _spoken()))
-
-
-def responses_tools(model: str = "gpt-5") -> Answer:
-    """A whole response that asks for one function call."""
-    return whole(_completed(model, _RESPONSES_CALL))
-
-
-def _numbered(*events: tuple[str, Mapping[str, object]]) -> Answer:
-    return streamed(
-        *(named(name, {"sequence_number": i, **body}) for i, (name, body) in enumerate(events))
-    )
+    return answer(Api.RESPONSES, replace(_SPOKEN, model=model), streams=False)
 
 
 def responses_stream(model: str = "gpt-5") -> Answer:
     """A streamed response with text; it ends in ``response.completed``, without [DONE]."""
-    at = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
-    text = "".join(TEXT)
-    empty = {"type": "output_text", "text": "", "annotations": []}
-    full = {"type": "output_text", "text": text, "annotations": []}
-    return _numbered(
-        ("response.created", {"response": _response(model, "in_progress")}),
-        ("response.in_progress", {"response": _response(model, "in_progress")}),
-        ("response.output_item.added", {"output_index": 0, "item": _spoken("in_progress", "")}),
-        ("response.content_part.added", {**at, "part": empty}),
-        *(("response.output_text.delta", {**at, "delta": word, "logprobs": []}) for word in TEXT),
-        ("response.output_text.done", {**at, "text": text, "logprobs": []}),
-        ("response.content_part.done", {**at, "part": full}),
-        ("response.output_item.done", {"output_index": 0, "item": _spoken()}),
-        ("response.completed", {"response": _completed(model, _spoken())}),
-    )
+    return answer(Api.RESPONSES, replace(_SPOKEN, model=model), streams=True)
 
 
 def responses_tools_stream(model: str = "gpt-5") -> Answer:
     """A streamed response that asks for one function call."""
-    at = {"item_id": "fc_1", "output_index": 0}
-    started = {**_RESPONSES_CALL, "status": "in_progress", "arguments": ""}
-    arguments = _RESPONSES_CALL["arguments"]
-    return _numbered(
-        ("response.created", {"response": _response(model, "in_progress")}),
-        ("response.output_item.added", {"output_index": 0, "item": started}),
-        ("response.function_call_arguments.delta", {**at, "delta": arguments}),
-        (
-            "response.function_call_arguments.done",
-            {**at, "arguments": arguments, "name": "look"},
-        ),
-        ("response.output_item.done", {"output_index": 0, "item": _RESPONSES_CALL}),
-        ("response.completed", {"response": _completed(model, _RESPONSES_CALL)}),
-    )
+    return answer(Api.RESPONSES, replace(_CALLING, model=model), streams=True)
 
 
 def responses_failed_stream(code: str = "server_error", model: str = "gpt-5") -> Answer:
     """A streamed response that fails inside HTTP 200."""
+    reply = replace(_SPOKEN, model=model)
     error = {"code": code, "message": "The server had an error processing the request."}
-    return _numbered(
-        ("response.created", {"response": _response(model, "in_progress")}),
-        ("response.failed", {"response": _response(model, "failed", error=error)}),
+    failed = response_of(reply, "failed", error=error)
+    return streamed(
+        named("response.created", {"response": response_of(reply, "in_progress")}),
+        named("response.failed", {"sequence_number": 1, "response": failed}),
     )
 
 
-# --- Anthropic messages (anthropic-sdk-python: types/message*.py, raw_*_event.py) ----------
-
-_MESSAGES_USAGE = {
-    "input_tokens": INPUT_TOKENS,
-    "cache_creation_input_tokens": 0,
-    "cache_read_input_tokens": CACHED_TOKENS,
-    "output_tokens": OUTPUT_TOKENS,
-    "service_tier": "standard",
-}
-_TOOL_USE = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "zero"}}
-
-
-def _message(
-    model: str, content: list[object], stop: str | None, **more: object
-) -> Mapping[str, object]:
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": content,
-        "stop_reason": stop,
-        "stop_sequence": None,
-        "usage": _MESSAGES_USAGE,
-        **more,
-    }
+def _to_anthropic(reply: Reply, model: str) -> Reply:
+    """The same reply, whose cached tokens are not among those of the input."""
+    return replace(reply, model=model, input_tokens=INPUT_TOKENS + CACHED_TOKENS)
 
 
 def messages(model: str = "claude-sonnet-5") -> Answer:
     """A whole message with text."""
-    return whole(_message(model, [{"type": "text", "text": "".join(TEXT)}], "end_turn"))
+    return answer(Api.MESSAGES, _to_anthropic(_SPOKEN, model), streams=False)
 
 
 def messages_tools(model: str = "claude-sonnet-5") -> Answer:
     """A whole message that asks for one tool."""
-    return whole(_message(model, [_TOOL_USE], "tool_use"))
-
-
-def _messages_stream(
-    model: str, block: Mapping[str, object], deltas: list[Mapping[str, object]], stop: str
-) -> Answer:
-    opened = _message(model, [], None, usage={**_MESSAGES_USAGE, "output_tokens": 1})
-    ended = {"stop_reason": stop, "stop_sequence": None}
-    return streamed(
-        named("message_start", {"message": opened}),
-        named("content_block_start", {"index": 0, "content_block": block}),
-        named("ping", {}),
-        *(named("content_block_delta", {"index": 0, "delta": delta}) for delta in deltas),
-        named("content_block_stop", {"index": 0}),
-        named("message_delta", {"delta": ended, "usage": {"output_tokens": OUTPUT_TOKENS}}),
-        named("message_stop", {}),
-    )
+    return answer(Api.MESSAGES, _to_anthropic(_CALLING, model), streams=False)
 
 
 def messages_stream(model: str = "claude-sonnet-5") -> Answer:
     """A streamed message with text; the counts in ``message_delta`` are cumulative."""
-    deltas: list[Mapping[str, object]] = [{"type": "text_delta", "text": word} for word in TEXT]
-    return _messages_stream(model, {"type": "text", "text": ""}, deltas, "end_turn")
-
-
-def messages_tools_stream(model: str = "claude-sonnet-5") -> Answer:
-    """A streamed message that asks for one tool, its input in two parts."""
-    deltas: list[Mapping[str, object]] = [
-        {"type": "input_json_delta", "partial_json": part} for part in ('{"at":', '"zero"}')
-    ]
-    return _messages_stream(model, {**_TOOL_USE, "input": {}}, deltas, "tool_use")
+    return answer(Api.MESSAGES, _to_anthropic(_SPOKEN, model), streams=True)
 
 
 def messages_error_stream(kind: str = "overloaded_error") -> Answer:
@@ -421,18 +198,6 @@ def gemini_stream(model: str = "gemini-3-pro") -> Answer:
     return streamed(*(data(part).replace(b"\n\n", b"\r\n\r\n") for part in _gemini_parts(model)))
 
 
-def gemini_tools_stream(model: str = "gemini-3-pro") -> Answer:
-    """A streamed answer that asks for one function call."""
-    return streamed(data(_gemini(_FUNCTION_CALL, "STOP", OUTPUT_TOKENS, model)))
-
-
-def gemini_array(model: str = "gemini-3-pro") -> Answer:
-    """What a stream is without ``alt=sse``: one JSON array, element by element."""
-    parts = [json.dumps(part, indent=1).encode() for part in _gemini_parts(model)]
-    body = (b"[" + parts[0], *(b",\r\n" + part for part in parts[1:]), b"]")
-    return Answer(headers=JSON, body=body, framing=Framing.CHUNKED)
-
-
 # --- Gemini Interactions (python-genai: genai/_gaos/types/interactions) --------------------
 
 _INTERACTION_USAGE = {
@@ -444,7 +209,6 @@ _INTERACTION_USAGE = {
     "total_tool_use_tokens": 0,
     "total_thought_tokens": 0,
 }
-_LOOK_STEP = {"type": "function_call", "id": "fc_1", "name": "look"}
 
 
 def interaction_body(
@@ -472,21 +236,6 @@ def said_step(text: str = "".join(TEXT)) -> dict[str, object]:
 def interactions(model: str = "gemini-3-pro") -> Answer:
     """A whole interaction with a text."""
     return whole(interaction_body(said_step(), model=model))
-
-
-def interactions_tools(model: str = "gemini-3-pro") -> Answer:
-    """A whole interaction that asks for one function call."""
-    step = {**_LOOK_STEP, "arguments": {"at": "zero"}}
-    return whole(interaction_body(step, status="requires_action", model=model))
-
-
-def interaction_event(name: str, **payload: object) -> bytes:
-    """A server-sent event whose payload names it in ``event_type``."""
-    body = json.dumps({**payload, "event_type": name}).encode()
-    return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
-
-
-INTERACTION_DONE = b"event: done\ndata: [DONE]\n\n"
 
 
 def _interaction_events(model: str, status: str, *steps: bytes) -> Answer:
@@ -517,28 +266,6 @@ def interactions_stream(model: str = "gemini-3-pro") -> Answer:
         ),
         interaction_event("step.stop", index=1),
     )
-
-
-def interactions_tools_stream(model: str = "gemini-3-pro") -> Answer:
-    """A streamed interaction that asks for one function call."""
-    return _interaction_events(
-        model,
-        "requires_action",
-        interaction_event("step.start", index=0, step={**_LOOK_STEP, "arguments": {}}),
-        *(
-            interaction_event(
-                "step.delta", index=0, delta={"type": "arguments_delta", "arguments": piece}
-            )
-            for piece in ('{"at":', '"zero"}')
-        ),
-        interaction_event("step.stop", index=0),
-    )
-
-
-def interactions_error_stream(code: str, message: str, *, begun: int = 6) -> Answer:
-    """A stream that breaks with an error after so many events."""
-    broken = interaction_event("error", error={"code": code, "message": message})
-    return streamed(*interactions_stream().body[:begun], broken)  # type: ignore[arg-type]
 
 
 # --- Failures ------------------------------------------------------------------------------

@@ -11,19 +11,54 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tests.fakes.answers import (
-    INTERACTION_DONE,
-    Api,
-    data,
-    interaction_event,
-    named,
-    streamed,
-    whole,
-)
-from tests.fakes.provider import Answer
+from tests.fakes.provider import Answer, Framing
+
+JSON = (("content-type", "application/json"),)
+SSE = (("content-type", "text/event-stream; charset=utf-8"),)
 
 Body = dict[str, Any]
 CREATED = 1_790_000_000
+
+
+class Api(StrEnum):
+    """The dialects that answers are written in."""
+
+    CHAT = "openai.chat"
+    RESPONSES = "openai.responses"
+    MESSAGES = "anthropic.messages"
+    GEMINI = "gemini.generate"
+    INTERACTIONS = "gemini.interactions"
+
+
+def whole(payload: object, status: int = 200, *headers: tuple[str, str]) -> Answer:
+    """A JSON answer with a content-length."""
+    body = json.dumps(payload).encode()
+    return Answer(status=status, headers=JSON + headers, body=(body,))
+
+
+def streamed(*events: bytes) -> Answer:
+    """A chunked answer of server-sent events, one chunk each."""
+    return Answer(headers=SSE, body=events, framing=Framing.CHUNKED)
+
+
+def data(payload: object) -> bytes:
+    """A server-sent event that has no name."""
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def named(name: str, payload: Mapping[str, object]) -> bytes:
+    """A server-sent event whose name is also its payload's type."""
+    body = json.dumps({"type": name, **payload}).encode()
+    return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
+
+
+def interaction_event(name: str, **payload: object) -> bytes:
+    """A server-sent event whose payload names it in ``event_type``."""
+    body = json.dumps({**payload, "event_type": name}).encode()
+    return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
+
+
+INTERACTION_DONE = b"event: done\ndata: [DONE]\n\n"
 
 
 class Finish(StrEnum):
@@ -72,6 +107,7 @@ class Reply:
     calls: tuple[ToolCall, ...] = ()
     finish: Finish = Finish.STOP
     cached_tokens: int = 0
+    says_cache_writes: bool = True  # of OpenAI's responses: a newer field
     reasoning_tokens: int = 0
     extra: Mapping[str, object] = field(default_factory=dict)
     headers: tuple[tuple[str, str], ...] = ()
@@ -121,8 +157,11 @@ def _chat_usage(reply: Reply) -> Body:
         "prompt_tokens": reply.input_tokens,
         "completion_tokens": reply.output_tokens,
         "total_tokens": reply.input_tokens + reply.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": reply.cached_tokens},
-        "completion_tokens_details": {"reasoning_tokens": reply.reasoning_tokens},
+        "prompt_tokens_details": {"cached_tokens": reply.cached_tokens, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": reply.reasoning_tokens,
+            "audio_tokens": 0,
+        },
     }
 
 
@@ -137,7 +176,11 @@ def _chat_call(call: ToolCall, arguments: str) -> Body:
 
 
 def _chat(reply: Reply) -> Answer:
-    message: Body = {"role": "assistant", "content": "".join(reply.text) or None, "refusal": None}
+    message: Body = {
+        "role": "assistant",
+        "content": "".join(reply.text) if reply.text else None,
+        "refusal": None,
+    }
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
     if reply.calls:
@@ -200,7 +243,8 @@ def _responses_items(reply: Reply) -> list[Body]:
     return items
 
 
-def _response(reply: Reply, status: str | None, **more: object) -> Body:
+def response_of(reply: Reply, status: str | None, **more: object) -> Body:
+    """A response that has no output yet."""
     response = {
         "id": f"resp_{reply.id}",
         "object": "response",
@@ -208,11 +252,15 @@ def _response(reply: Reply, status: str | None, **more: object) -> Body:
         "status": status,
         "error": None,
         "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
         "model": reply.model,
         "output": [],
         "parallel_tool_calls": True,
+        "temperature": 1.0,
         "tool_choice": "auto",
         "tools": [],
+        "top_p": 1.0,
         "usage": None,
         **reply.extra,
         **more,
@@ -222,16 +270,17 @@ def _response(reply: Reply, status: str | None, **more: object) -> Body:
 
 def _responses_ended(reply: Reply) -> Body:
     status, _, why = (WORDS[Api.RESPONSES][reply.finish] or "").partition(":")
+    written = {"cache_write_tokens": 0} if reply.says_cache_writes else {}
     usage = {
         "input_tokens": reply.input_tokens,
-        "input_tokens_details": {"cached_tokens": reply.cached_tokens, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": reply.cached_tokens, **written},
         "output_tokens": reply.output_tokens,
         "output_tokens_details": {"reasoning_tokens": reply.reasoning_tokens},
         "total_tokens": reply.input_tokens + reply.output_tokens,
     }
     details = {"reason": why} if why else None
     items = _responses_items(reply)
-    return _response(reply, status or None, incomplete_details=details, output=items, usage=usage)
+    return response_of(reply, status or None, incomplete_details=details, output=items, usage=usage)
 
 
 def _responses(reply: Reply) -> Answer:
@@ -241,9 +290,16 @@ def _responses(reply: Reply) -> Answer:
 def _responses_deltas(reply: Reply, item: Body) -> Sequence[tuple[str, Body]]:
     match item["type"]:
         case "message":
+            at = {"content_index": 0}
+            (full,) = item["content"]
             return [
-                ("response.output_text.delta", {"content_index": 0, "delta": piece, "logprobs": []})
-                for piece in reply.text
+                ("response.content_part.added", {**at, "part": {**full, "text": ""}}),
+                *(
+                    ("response.output_text.delta", {**at, "delta": piece, "logprobs": []})
+                    for piece in reply.text
+                ),
+                ("response.output_text.done", {**at, "text": full["text"], "logprobs": []}),
+                ("response.content_part.done", {**at, "part": full}),
             ]
         case "reasoning":
             halves = _halves(reply.reasoning)
@@ -251,7 +307,11 @@ def _responses_deltas(reply: Reply, item: Body) -> Sequence[tuple[str, Body]]:
             return [(name, {"summary_index": 0, "delta": half}) for half in halves]
         case _:
             name = "response.function_call_arguments.delta"
-            return [(name, {"delta": half}) for half in _halves(item["arguments"])]
+            ended = {"arguments": item["arguments"], "name": item["name"]}
+            return [
+                *((name, {"delta": half}) for half in _halves(item["arguments"])),
+                ("response.function_call_arguments.done", ended),
+            ]
 
 
 _EMPTY: Mapping[str, Body] = {
@@ -260,7 +320,7 @@ _EMPTY: Mapping[str, Body] = {
 
 
 def _responses_stream(reply: Reply) -> Answer:
-    begun = _response(reply, "in_progress")
+    begun = response_of(reply, "in_progress")
     ended = _responses_ended(reply)
     events: list[tuple[str, Body]] = [
         ("response.created", {"response": begun}),
@@ -287,6 +347,7 @@ def _messages_usage(reply: Reply) -> Body:
         "cache_creation_input_tokens": 0,
         "cache_read_input_tokens": reply.cached_tokens,
         "output_tokens": reply.output_tokens,
+        "service_tier": "standard",
     }
     if reply.reasoning_tokens:
         usage["output_tokens_details"] = {"thinking_tokens": reply.reasoning_tokens}

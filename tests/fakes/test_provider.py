@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.fakes import answers, caller
-from tests.fakes.answers import Api, Fault
+from tests.fakes import caller
 from tests.fakes.provider import Answer, Cut, Framing, Hang, Pause, Provider, Wait, closed_port
 
 
@@ -49,22 +48,9 @@ def test_a_request_is_kept_as_it_was_written(provider: Provider) -> None:
     assert request.headers[:2] == (("X-Two", "1"), ("x-two", "2"))
 
 
-def test_a_chunked_request_is_read_whole(provider: Provider) -> None:
-    provider.plays(Answer())
-    caller.post(provider.url, content=iter([b"one", b"two"]))
-    assert provider.requests[0].body == b"onetwo"
-
-
 def test_scripts_are_played_in_turn_and_the_last_one_stays(provider: Provider) -> None:
     provider.plays(Answer(status=429), Answer(status=200))
     assert [caller.get(provider.url).status_code for _ in range(3)] == [429, 200, 200]
-
-
-def test_a_path_has_its_own_script(provider: Provider) -> None:
-    provider.plays(Answer(status=200))
-    provider.plays(Answer(status=503), path="/down")
-    assert caller.get(f"{provider.url}/down?now").status_code == 503
-    assert caller.get(f"{provider.url}/up").status_code == 200
 
 
 def test_one_connection_serves_many_calls(provider: Provider) -> None:
@@ -136,19 +122,6 @@ def test_an_early_answer_does_not_wait_for_the_body(provider: Provider) -> None:
         assert sock.recv(1024).startswith(b"HTTP/1.1 413 ")
 
 
-def test_duplicate_headers_stay_two(provider: Provider) -> None:
-    provider.plays(Answer().with_headers(("set-cookie", "a=1"), ("set-cookie", "b=2")))
-    assert caller.get(provider.url).headers.get_list("set-cookie") == ["a=1", "b=2"]
-
-
-@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-def test_an_encoding_is_undone_by_a_client(provider: Provider, coding: str) -> None:
-    provider.plays(answers.encoded(answers.chat(), coding))
-    answer = caller.get(provider.url)
-    assert answer.json() == httpx.Response(200, content=answers.chat().content).json()
-    assert answer.headers["content-encoding"] == coding
-
-
 def test_raw_steps_need_no_http(provider: Provider) -> None:
     provider.plays((b"nonsense", Cut()))
     with pytest.raises(httpx.RemoteProtocolError):
@@ -163,12 +136,3 @@ def test_nobody_listens_on_a_closed_port_and_no_other_is_given_it() -> None:
         other.bind(("127.0.0.1", port))
     with socket.create_server(("127.0.0.1", port)):
         socket.create_connection(("127.0.0.1", port)).close()
-
-
-@pytest.mark.parametrize("api", Api)
-@pytest.mark.parametrize("fault", Fault)
-def test_each_dialect_fails_in_each_way(provider: Provider, api: Api, fault: Fault) -> None:
-    provider.plays(answers.FAILURES[api][fault])
-    answer = caller.post(provider.url)
-    assert answer.status_code >= 400
-    assert answer.json()["error"]["message"]

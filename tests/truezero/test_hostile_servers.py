@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import http.server
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
 
+from tests.fakes.provider import Answer, Framing, Provider
 from truezero import AsyncClient, Client, ServiceError, foreign
 from truezero.cli.reader import Reader
 
@@ -45,27 +44,10 @@ HOSTILE = {
 def serving(answer: Hostile) -> Iterator[str]:
     """Serve one answer to every request on loopback."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(answer.status)
-            for name, value in (answer.headers or {}).items():
-                self.send_header(name, value)
-            self.end_headers()
-            with suppress(OSError):  # the client has read enough
-                self.wfile.write(answer.body)
-
-        def log_message(self, *_: object) -> None:
-            """Write nothing."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    headers = tuple((answer.headers or {}).items())
+    played = Answer(status=answer.status, headers=headers, body=(answer.body,), framing=Framing.EOF)
+    with Provider(played) as provider:
+        yield provider.url
 
 
 def sdk(url: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import TypeAdapter
 
+from tests.fakes.provider import Answer, Provider
 from tests.truezero.cli.test_cli import loaded
 from tests.truezero.driving import call, service
 from truezero import Client, ServiceError
@@ -134,23 +133,10 @@ def test_a_proxy_and_a_user_in_the_address_are_left_to_the_sdk(
     ],
 )
 def test_another_programs_answer_is_told_from_the_services(answer: bytes, code: str) -> None:
-    class Page(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("content-length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
-        answering = threading.Thread(target=server.handle_request)
-        answering.start()
-        with (
-            pytest.raises(ServiceError) as refused,
-            Reader(f"http://127.0.0.1:{server.server_port}") as reader,
-        ):
-            reader.greet()
-        answering.join()
+    with (
+        Provider(Answer(body=(answer,))) as other,
+        pytest.raises(ServiceError) as refused,
+        Reader(other.url) as reader,
+    ):
+        reader.greet()
     assert refused.value.code == code
