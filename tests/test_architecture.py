@@ -228,11 +228,6 @@ def test_the_source_follows_the_rule(tree: Tree, rule: Rule) -> None:
     assert sorted(each for imports in tree.values() for each in imports if rule(each)) == []
 
 
-def test_the_source_was_read(tree: Tree) -> None:
-    assert {"classifier.records", "proxy.routing.upstreams"} <= tree.keys()
-    assert Import("classifier.records", "classifier.verdicts") in tree["classifier.records"]
-
-
 def test_every_late_import_that_is_allowed_exists(tree: Tree) -> None:
     expected = {
         Import(who, whom, late=True) for whom, importers in LATE.items() for who in importers

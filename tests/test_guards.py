@@ -106,11 +106,6 @@ def test_a_test_that_goes_is_lost_unless_its_reason_is_given() -> None:
     assert lost_names(before, {"test_a": 1, "test_b[1]": 1}, allowed) == ["test_b[2]"]
 
 
-def test_a_test_without_a_reason_may_not_go() -> None:
-    with pytest.raises(SystemExit, match="test_a has no reason"):
-        dropped("test_a: \n")
-
-
 # --- coverage ------------------------------------------------------------------------------
 
 
@@ -119,19 +114,6 @@ def test_a_branch_that_no_test_takes_any_more_is_lost(tmp_path: Path) -> None:
     after = executed(tree(tmp_path / "b", WITHOUT_REFUSAL, "test_b.py"), [], ["bank"])
     assert lost_lines(before.lines, before.lines) == {}
     assert lost_lines(before.lines, after.lines) == {PAY.key: ["1-2", "2"]}
-
-
-def test_a_function_is_executed_by_tests_of_that_name(tmp_path: Path) -> None:
-    tests = executed(tree(tmp_path, TESTS), [], ["bank"]).tests
-    assert tests[PAY.key] == {
-        "test_account.py::TestPaying::test_enough",
-        "test_account.py::TestPaying::test_too_little",
-    }
-
-
-def test_what_failing_tests_execute_is_not_recorded(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="tests fail"):
-        executed(tree(tmp_path, "def test_no():\n    assert False\n"), [], ["bank"])
 
 
 def test_a_function_that_moves_is_the_same_and_one_that_changes_is_not() -> None:
@@ -164,13 +146,6 @@ def test_the_same_are_drawn_again_whatever_else_there_is() -> None:
     assert [(function.key, number) for function, number in drawn(without, 49)] == chosen[1:]
 
 
-def test_rooms_at_risk_are_drawn_more_often() -> None:
-    known = functions(ROOT)
-    share = Counter(function.path.startswith("proxy/relay/") for function, _ in drawn(known, 400))
-    of_all = Counter(function.path.startswith("proxy/relay/") for function in known)
-    assert share[True] / 400 > 2 * of_all[True] / len(known)
-
-
 def test_a_mutant_that_tests_noticed_and_merged_ones_do_not_is_lost(tmp_path: Path) -> None:
     before = mutants(tree(tmp_path / "a", TESTS))
     weaker = TESTS.replace("is True", "or True").replace("assert account.balance == 2", "")
@@ -197,21 +172,6 @@ def test_an_interrupted_run_goes_on_and_leaves_the_tree_as_it_was(tmp_path: Path
     assert seen[0::2] == [PRODUCT] * len(kept)
     assert PRODUCT not in seen[1::2]
     assert (root / "bank/account.py").read_text() == PRODUCT
-
-
-def test_a_function_that_no_test_executes_is_untested(tmp_path: Path) -> None:
-    results: dict[str, str] = {}
-    root = tree(tmp_path, TESTS)
-    try_mutants(root, {}, results, only=None, keep=lambda _: None, packages=["bank"])
-    assert set(results.values()) == {"untested"}
-
-
-def test_tests_that_fail_without_a_mutant_stop_it(tmp_path: Path) -> None:
-    root = tree(tmp_path, TESTS)
-    tests = {function.key: ["some"] for function in functions(root, ["bank"])}
-    with pytest.raises(SystemExit, match="fail as it is"):
-        try_mutants(root, tests, {}, only=1, keep=lambda _: None, packages=["bank"],
-                    run=lambda *_: False)  # fmt: skip
 
 
 # --- command line --------------------------------------------------------------------------

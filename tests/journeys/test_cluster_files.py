@@ -52,30 +52,9 @@ def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
-def test_compose_starts_sqlite_alone_and_a_cluster_in_its_place() -> None:
-    assert SINGLE.keys() == {"truezero"}
-    assert "profiles" not in SINGLE["truezero"]
-    assert COMPOSE.keys() == {"truezero", "gateway", "postgres", "token", *REPLICAS}
-    assert COMPOSE["truezero"].keys() == {"profiles"}
-    assert MONITORING.keys() == {"token", "prometheus", "grafana"}
-
-
 def test_every_setting_of_a_file_that_may_be_absent_reaches_the_services() -> None:
     for service in OURS:
         assert service["env_file"] == [{"path": ".env", "required": False}]
-
-
-def test_each_waits_until_what_it_needs_is_well() -> None:
-    def waits_for(name: str) -> dict[str, str]:
-        return {on: how["condition"] for on, how in COMPOSE[name]["depends_on"].items()}
-
-    assert waits_for("gateway") == dict.fromkeys(REPLICAS, "service_healthy")
-    for replica in REPLICAS:
-        assert waits_for(replica) == {
-            "postgres": "service_healthy", "token": "service_completed_successfully",
-        }  # fmt: skip
-    assert waits_for("postgres") == {"token": "service_completed_successfully"}
-    assert COMPOSE["postgres"]["healthcheck"]  # a service's is in its image
 
 
 def test_nginx_asks_each_service_and_each_keeps_its_own_spill() -> None:
@@ -187,16 +166,6 @@ def test_every_variable_is_a_setting(told: dict[str, str], tmp_path: Path) -> No
 
 def test_what_compose_reads_of_the_same_file_is_no_setting_and_stops_no_service() -> None:
     assert load({}, {"TRUEZERO_COMPILE": "1", "TRUEZERO_REPLICAS": "server a:1;"}) == load({}, {})
-
-
-def test_kubernetes_keeps_two_of_at_least_three_and_scales_by_a_metric_that_is_told() -> None:
-    scaler = MANIFESTS["HorizontalPodAutoscaler"]["spec"]
-    kept = MANIFESTS["PodDisruptionBudget"]["spec"]["minAvailable"]
-    assert (kept, scaler["minReplicas"]) == (2, 3)
-    assert "replicas" not in MANIFESTS["Deployment"]["spec"]
-    (metric,) = scaler["metrics"]
-    name = metric["pods"]["metric"]["name"].removeprefix("truezero_")
-    assert f'("{name}",' in (ROOT / "proxy/features/metrics/metrics.py").read_text()
 
 
 def test_all_of_kubernetes_means_the_same_pods_and_port() -> None:
