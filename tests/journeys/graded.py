@@ -82,13 +82,13 @@ class Graded:
         if case == "in200":
             error = {"message": "The server had an error.", "type": "server_error", "code": None}
             return answers.whole({"error": error})
-        return said("") if case == "empty" else None
+        return answers.chat(text="") if case == "empty" else None
 
     def _healthy(self, key: str, text: str, messages: list[dict[str, str]]) -> Answer:
         field = re.search(r"Your output fields are:\n1\. `(\w+)`", text)
         asked = re.findall(r"question (\d+)", messages[-1]["content"])
         if field is None and not messages[-1]["content"].startswith("question "):
-            return said(f"```\n{self._proposal(key)}\n```")
+            return answers.chat(text=f"```\n{self._proposal(key)}\n```")
         if field is not None and field[1] != "answer":
             first = 2 if field[1] == "proposed_instruction" else 1  # MIPROv2 drops its first one
             value = self._proposal(key, first) if "instruction" in field[1] else "A task."
@@ -96,30 +96,11 @@ class Graded:
             number = int(asked[-1])
             value = str(2 * number) if BEST in text or number % 20 < 7 else "none"
         if field is None:
-            return said(value)
+            return answers.chat(text=value)
         if "Respond with a JSON object" in text:
-            return said(json.dumps({field[1]: value}))
-        return said(f"[[ ## {field[1]} ## ]]\n{value}\n\n[[ ## completed ## ]]")
+            return answers.chat(text=json.dumps({field[1]: value}))
+        return answers.chat(text=f"[[ ## {field[1]} ## ]]\n{value}\n\n[[ ## completed ## ]]")
 
     def _proposal(self, key: str, best: int = 1) -> str:
         number = self._proposed[key] = self._proposed.get(key, 0) + 1
         return BEST if number == best else f"Answer in {number} words at most."
-
-
-def said(text: str) -> Answer:
-    return answers.whole(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1790000000,
-            "model": "gpt-5",
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": text},
-                    "finish_reason": "stop",
-                }
-            ],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
-        }
-    )

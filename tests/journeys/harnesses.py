@@ -21,7 +21,7 @@ runs it in a given set-up, and one that tells what it made of a case::
 
 ``beside[condition]`` runs the harness once and keeps what it saw; ``beside.write()`` puts the
 table into docs/measurements/integrations.md, between ``<!-- maseval beside -->`` and its end.
-`tests/journeys/test_beside_maseval.py` is the example.
+`tests/journeys/test_beside_clients.py` is the example.
 """
 
 from __future__ import annotations
@@ -57,6 +57,30 @@ PATIENCE_S = 2  # of integrations with an outcome that cannot be delivered
 TOLD_CASES = (Case.OK, Case.WRONG, Case.AUTH)
 
 Row = dict[str, Any]
+
+# Reads the texts of a stream.
+SPOKEN_TEXTS = """
+import json
+
+def spoken(stream):
+    for line in stream.splitlines():
+        if line.startswith("data: {"):
+            for choice in json.loads(line[6:]).get("choices") or []:
+                yield choice["delta"].get("content") or ""
+"""
+# An agent under Inspect that takes an error for an answer.
+SWALLOWING = """
+from inspect_ai.solver import solver
+
+@solver
+def swallowing():
+    async def solve(state, generate):
+        try:
+            return await generate(state)
+        except Exception:
+            return state
+    return solve
+"""
 
 _CAUSE = re.compile(r"`api_error \[[^]]*\]`")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -114,6 +138,27 @@ class Ran:
         return {Case[row["case"]]: row for row in self.rows if row.get("case") in named}
 
 
+def spawned(
+    python: Path, *words: str, home: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a harness's Python in a folder, its ``environment`` put over a clean one."""
+    ours = ("PYTHONPATH", "CI")
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if "TRUEZERO" not in name and name not in ours
+    }
+    usual = {
+        "HOME": str(home), "OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY,
+        "NO_PROXY": "127.0.0.1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "HF_HUB_OFFLINE": "1",
+        "MSWEA_SILENT_STARTUP": "1", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
+    }  # fmt: skip
+    return subprocess.run(
+        [str(python), *words], env={**clean, **usual, **environment},
+        cwd=home, capture_output=True, text=True, timeout=1500, check=False,
+    )  # fmt: skip
+
+
 def execute(
     harness: str,
     text: str,
@@ -134,33 +179,10 @@ def execute(
         as_installed(home)
     if begun is not None:
         begun(home)
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if "TRUEZERO" not in name and name not in ("PYTHONPATH", "CI")
-    }
     started = time.monotonic()
-    done = subprocess.run(
-        [str(python), "program.py", *words],
-        env={
-            **clean,
-            "HOME": str(home),
-            "OPENAI_API_KEY": KEY,
-            "ANTHROPIC_API_KEY": KEY,
-            "NO_PROXY": "127.0.0.1",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "HF_HUB_OFFLINE": "1",
-            "MSWEA_SILENT_STARTUP": "1",
-            "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-            **({} if harness in AS_INSTALLED else {"PYTHONPATH": str(ROOT)}),
-            **(environment or {}),
-        },
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=1500,
-        check=False,
-    )
+    done = spawned(python, "program.py", *words, home=home, environment={
+        **({} if harness in AS_INSTALLED else {"PYTHONPATH": str(ROOT)}), **(environment or {}),
+    })  # fmt: skip
     return Ran(
         code=done.returncode,
         rows=[json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"')],

@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Request
 from tests.journeys.failing import Case
-from tests.journeys.harnesses import ENVIRONMENTS, Row, put_on_page
+from tests.journeys.harnesses import ENVIRONMENTS, SPOKEN_TEXTS, Row, put_on_page
 from tests.journeys.test_harness_failures import (
     WHY,
     Measured,
@@ -96,12 +95,6 @@ def inspect_ai(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     yield from measure("inspect_ai", tmp_path_factory.mktemp("inspect_ai"), runs)
 
 
-def test_inspect_by_itself_scores_every_failure_zero(inspect_ai: Measured) -> None:
-    assert {inspect_ai.stock[case]["score"] for case in WHY} == {0.0}
-    ok = inspect_ai.stock[Case.OK]
-    assert (ok["score"], ok["accuracy"]) == (1.0, 0.1)
-
-
 def test_inspect_leaves_out_what_no_model_made(inspect_ai: Measured) -> None:
     assert {case: inspect_ai.ours[case]["why"] for case in WHY} == WHY
     assert all(inspect_ai.ours[case]["score"] is None for case in WHY)
@@ -110,16 +103,11 @@ def test_inspect_leaves_out_what_no_model_made(inspect_ai: Measured) -> None:
     assert inspect_ai.ours[Case.OK]["accuracy"] == 0.5
 
 
-def test_check_says_inspects_score_beside_the_one_of_what_was_measured(
-    inspect_ai: Measured,
-) -> None:
-    """They agree: `measured` left out what no model made."""
-    assert "score 0.500, as the harness reported it 0.500" in inspect_ai.checked
-
-
 # --- verifiers -----------------------------------------------------------------------------
 
-VERIFIERS = """
+VERIFIERS = (
+    SPOKEN_TEXTS
+    + """
 import asyncio, json, sys
 from importlib.metadata import version
 from pathlib import Path
@@ -143,12 +131,6 @@ class Asks(vf.Harness):
                                            json=asked)
             answered[trace.id] = "".join(spoken(answer.text)) if answer.is_success else ""
         return ProgramResult(0, "", "")
-
-def spoken(stream):
-    for line in stream.splitlines():
-        if line.startswith("data: {"):
-            for choice in json.loads(line[6:]).get("choices") or []:
-                yield choice["delta"].get("content") or ""
 
 answered = {}
 
@@ -193,6 +175,7 @@ async def main():
 Path("run").mkdir()
 asyncio.run(main())
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -202,17 +185,6 @@ def verifiers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
         return run("verifiers", VERIFIERS, home, cases, mode, base, service=service)
 
     yield from measure("verifiers", tmp_path_factory.mktemp("verifiers"), runs)
-
-
-def test_verifiers_by_itself_rewards_every_failure(verifiers: Measured) -> None:
-    for case in (*WHY, Case.WRONG):
-        assert (verifiers.stock[case]["reward"], verifiers.stock[case]["ok"]) == (0.0, True), case
-
-
-def test_check_says_verifiers_score_beside_the_one_of_what_was_measured(
-    verifiers: Measured,
-) -> None:
-    assert "score 0.500, as the harness reported it 0.100" in verifiers.checked
 
 
 def test_verifiers_rewards_nothing_that_no_model_made(verifiers: Measured) -> None:
@@ -285,7 +257,9 @@ def works(request: Request) -> Answer:
     patch = "" if case is Case.WRONG else " && echo diff --git a/zero"
     submit = f"echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT{patch}"
     command = None if case is Case.EMPTY else submit if turn > 2 else f"echo {turn}"
-    return answers.whole(_calling(command))
+    if command is None:
+        return answers.chat(text="")
+    return answers.chat_tools(name="bash", arguments=json.dumps({"command": command}))
 
 
 _FAULTS: Mapping[Case, Fault] = {
@@ -296,20 +270,6 @@ _FAULTS: Mapping[Case, Fault] = {
     Case.MIDWAY: Fault.QUOTA,
     Case.MODEL: Fault.MODEL_NOT_FOUND,
 }
-
-
-def _calling(command: str | None) -> dict[str, Any]:
-    """A chat completion that calls bash; without a command an empty one."""
-    message: dict[str, Any] = {"role": "assistant", "content": "" if command is None else None}
-    if command is not None:
-        call = {"name": "bash", "arguments": json.dumps({"command": command})}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": call}]
-    finish = "stop" if command is None else "tool_calls"
-    return {
-        "id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000, "model": "gpt-5",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
-    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -326,13 +286,6 @@ def mini_swe_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measure
     yield from measure("mini_swe_agent", home, runs, works)
 
 
-def test_mini_swe_agent_by_itself_predicts_nothing_for_every_failure(
-    mini_swe_agent: Measured,
-) -> None:
-    assert {mini_swe_agent.stock[case]["patch"] for case in (*WHY, Case.WRONG)} == {""}
-    assert mini_swe_agent.stock[Case.OK]["patch"]
-
-
 def test_mini_swe_agents_false_predictions_are_removed(mini_swe_agent: Measured) -> None:
     for case, why in WHY.items():
         row = mini_swe_agent.ours[case]
@@ -341,6 +294,15 @@ def test_mini_swe_agents_false_predictions_are_removed(mini_swe_agent: Measured)
     for case, patch in ((Case.OK, True), (Case.WRONG, False)):
         row = mini_swe_agent.ours[case]
         assert (bool(row["patch"]), row["patch"] is None, row["why"]) == (patch, False, None)
+
+
+@pytest.mark.parametrize(("harness", "reported"), [("inspect_ai", "0.500"), ("verifiers", "0.100")])
+def test_check_says_a_harnesss_score_beside_the_one_of_what_was_measured(
+    harness: str, reported: str, request: pytest.FixtureRequest
+) -> None:
+    """Inspect's is the same: `measured` left out what no model made."""
+    checked = request.getfixturevalue(harness).checked
+    assert f"score 0.500, as the harness reported it {reported}" in checked
 
 
 # --- what was written without us, audited -------------------------------------------------

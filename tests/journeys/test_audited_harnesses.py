@@ -6,10 +6,10 @@ the copies with verdicts are read by them again.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-import os
-import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from pytest import approx
 from classifier.verdicts import Policy
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
-from tests.journeys.harnesses import ENVIRONMENTS, python_of
+from tests.journeys.harnesses import ENVIRONMENTS, SWALLOWING, python_of, spawned
 from tests.journeys.service import ROOT
-from tests.journeys.test_integrations import DOOMED, KEY, fails_the_doomed
+from tests.journeys.test_integrations import DOOMED, fails_the_doomed
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
 from truezero.audit.judge import Audited
@@ -36,24 +36,7 @@ pytestmark = [
 
 def run(harness: str, text: str, home: Path, *words: str, ends: int = 0) -> list[Any]:
     """What a program prints, in lines of JSON, that runs where its harness is and we are not."""
-    python = python_of(harness)
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = {
-        **clean,
-        "HOME": str(home),
-        "OPENAI_API_KEY": KEY,
-        "NO_PROXY": "127.0.0.1",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    }
-    done = subprocess.run(
-        [str(python), "-c", text, *words],
-        env=environment,
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = spawned(python_of(harness), "-c", text, *words, home=home, environment={})
     assert done.returncode == ends, done.stdout[-3000:] + done.stderr[-6000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -72,22 +55,14 @@ def told(runs: dict[str, Audited]) -> dict[str, tuple[str, str | None, float | N
 
 # --- Inspect -------------------------------------------------------------------------------
 
-INSPECT = """
+INSPECT = (
+    SWALLOWING
+    + """
 import sys
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import GenerateConfig
 from inspect_ai.scorer import includes
-from inspect_ai.solver import solver
-
-@solver
-def swallowing():
-    async def solve(state, generate):
-        try:
-            return await generate(state)
-        except Exception:
-            return state
-    return solve
 
 @solver
 def raising():
@@ -104,6 +79,7 @@ for name, solve in (("swallowed", swallowing()), ("raised", raising())):
                      log_dir=f"logs/{name}/{form}", log_format=form, fail_on_error=False,
                      score_on_error=True)
 """
+)
 INSPECT_READ = """
 import json, math, sys
 from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
@@ -122,60 +98,49 @@ for path in sorted(Path(sys.argv[1]).rglob("*.*")):
 """
 
 
-@pytest.mark.harness("inspect_ai")
-def test_inspects_logs_are_audited_and_its_reader_reads_the_copies(tmp_path: Path) -> None:
-    with Provider(fails_the_doomed) as provider:
-        run("inspect_ai", INSPECT, tmp_path, f"{provider.url}/openai/v1")
-    for name in ("swallowed", "raised"):
-        for form in ("eval", "json"):
-            folder = tmp_path / "logs" / name / form
-            runs = audited(folder)
-            assert told(runs) == {
-                "well": ("healthy", None, 0.0),
-                "doomed": ("api_error", "auth:401", None),
-            }, (name, form)
-            assert runs["doomed"].verdict.total_requests >= 1
-            [log] = run("inspect_ai", INSPECT_READ, tmp_path, f"{folder}.audited")
-            assert log["invalidated"]
-            assert log["samples"] == {"well": None, "doomed": "truezero"}
-            assert (
-                log["unscored"]
-                == log["listed"]
-                == (["doomed"] if runs["doomed"].reward == 0 else [])
-            )
-
-
 def filters_the_doomed(request: Request) -> Answer:
     """A provider whose filter rejects the prompt of whoever says so."""
     return answers.FILTERED if DOOMED in request.body else fails_the_doomed(request)
 
 
 @pytest.mark.harness("inspect_ai")
-def test_a_prompt_that_inspect_keeps_as_an_answer_is_a_rejected_request(tmp_path: Path) -> None:
-    with Provider(filters_the_doomed) as provider:
+@pytest.mark.parametrize(
+    ("script", "cause"),
+    [(fails_the_doomed, "auth:401"), (filters_the_doomed, "rejected_request:400")],
+)
+def test_inspects_logs_are_audited_and_its_reader_reads_the_copies(
+    tmp_path: Path, script: Callable[[Request], Answer], cause: str
+) -> None:
+    with Provider(script) as provider:
         run("inspect_ai", INSPECT, tmp_path, f"{provider.url}/openai/v1")
-    for name in ("swallowed", "raised"):
-        for form in ("eval", "json"):
-            folder = tmp_path / "logs" / name / form
-            runs = audited(folder)
-            assert told(runs) == {
-                "well": ("healthy", None, 0.0),
-                "doomed": ("api_error", "rejected_request:400", None),
-            }, (name, form)
+    for name, form in itertools.product(("swallowed", "raised"), ("eval", "json")):
+        folder = tmp_path / "logs" / name / form
+        runs = audited(folder)
+        seen = {"well": ("healthy", None, 0.0), "doomed": ("api_error", cause, None)}
+        assert told(runs) == seen, (name, form)
+        if script is filters_the_doomed:
             assert runs["doomed"].reward == 0.0, "Inspect itself scores it"
             tested = audit(folder, policy=Policy(content_filter="answer"))
             assert {each.task: each.score for each in tested.runs} == {"well": 0.0, "doomed": 0.0}
+            continue
+        assert runs["doomed"].verdict.total_requests >= 1
+        [log] = run("inspect_ai", INSPECT_READ, tmp_path, f"{folder}.audited")
+        assert log["invalidated"]
+        assert log["samples"] == {"well": None, "doomed": "truezero"}
+        unscored = ["doomed"] if runs["doomed"].reward == 0 else []
+        assert log["unscored"] == log["listed"] == unscored
 
 
 # Ten samples of two epochs, of which the first seven are doomed, and what is told of their log.
-METRICS = """
+METRICS = (
+    SWALLOWING
+    + """
 import json, math, sys
 from inspect_ai import Epochs, Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageUser, get_model
 from inspect_ai.scorer import (Score, accuracy, ci, grouped, includes, mean, metric, scorer, std,
                                stderr, var)
-from inspect_ai.solver import solver
 
 @metric
 def share():
@@ -201,16 +166,6 @@ def intervals():
 def shares():
     return includes()
 
-@solver
-def swallowing():
-    async def solve(state, generate):
-        try:
-            await generate(state)
-        except Exception:
-            pass
-        return state
-    return solve
-
 samples = [Sample(id=n, input="doomed" if n < 7 else "well", metadata={"kind": n % 2},
                   target="zero" if n != 7 else "nothing of the sort") for n in range(10)]
 many = Epochs(2, ["mean", "max", "pass_at_2", "at_least_1"])
@@ -227,6 +182,7 @@ for place, form, scorers, epochs in (
          model="openai/gpt-5", model_base_url=sys.argv[1], display="none", max_retries=0,
          log_dir="logs/" + place, log_format=form)
 """
+)
 METRICS_READ = """
 import json, math, sys
 from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries, recompute_metrics

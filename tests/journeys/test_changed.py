@@ -54,7 +54,7 @@ def test_what_changed_since_the_last_release_is_run(repository: Repository) -> N
     repository.commit("Reword", "README.md")
     assert changed(repository.root) == []
     repository.commit("Adapt", "truezero/integrations/inspect_hooks.py")
-    repository.commit("Test", "tests/journeys/test_beside_litellm.py")
+    repository.commit("Test", "tests/journeys/test_beside_clients.py")
     assert changed(repository.root) == ["inspect_ai"]
     repository.write(f"{PINS}/harbor.txt", "committed or not")
     assert changed(repository.root) == ["harbor", "inspect_ai"]

@@ -18,7 +18,16 @@ from click.testing import CliRunner
 
 from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
-from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, Row, execute, put_on_page, table_by_rows
+from tests.journeys.harnesses import (
+    CI,
+    ENVIRONMENTS,
+    KEY,
+    SPOKEN_TEXTS,
+    Row,
+    execute,
+    put_on_page,
+    table_by_rows,
+)
 from tests.journeys.service import Service
 from truezero.audit.report import audit
 from truezero.cli import app
@@ -118,7 +127,9 @@ def measure(
 
 # A container needs Docker. The sandbox here answers benchflow's own commands and runs none of
 # them; everything else is the package: Evaluation, Rollout, its LiteLLM, verifier, retry, breaker.
-BENCHFLOW = """
+BENCHFLOW = (
+    SPOKEN_TEXTS
+    + """
 import asyncio, json, sys
 from importlib.metadata import version
 from pathlib import Path
@@ -165,12 +176,6 @@ class Session:
     async def close(self):
         pass
 
-def spoken(stream):
-    for line in stream.splitlines():
-        if line.startswith("data: {"):
-            for choice in json.loads(line[6:]).get("choices") or []:
-                yield choice["delta"].get("content") or ""
-
 class Agent:
     async def connect(self, sandbox, role):
         return Session(sandbox)
@@ -210,6 +215,7 @@ print(json.dumps({
     "errored": job.errored, "score": job.score_excl_errors,
 }))
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -223,44 +229,10 @@ def benchflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     yield from measure("benchflow", tmp_path_factory.mktemp("benchflow"), runs)
 
 
-# The error that benchflow's retry and breaker read, whether it was tried again, and its category.
-SAID: Mapping[Case, tuple[str, int, str]] = {
-    Case.AUTH: ("provider api error [auth/permanent] HTTP 401 on 3/3 requests", 1, "api_error"),
-    Case.QUOTA: ("provider api error [quota/permanent] HTTP 429 on 3/3 requests", 1, "api_error"),
-    Case.RATE_LIMIT: (
-        "provider api error [rate_limit/transient] HTTP 429 on 3/3 requests", 2, "api_error",
-    ),
-    Case.OUTAGE: (
-        "provider api error [provider_error/transient] HTTP 503 on 3/3 requests", 2, "api_error",
-    ),
-    Case.IN_STREAM: (
-        "provider api error [provider_error/transient] HTTP 200 on 3/3 requests", 2, "api_error",
-    ),
-    Case.EMPTY: (
-        "suspected provider api error: 3 answered of 3 calls, none carried any output", 1,
-        "suspected_api_error",
-    ),
-    Case.MIDWAY: ("provider api error [quota/permanent] HTTP 429 on 2/3 requests", 1, "api_error"),
-    Case.MODEL: (
-        "provider api error [model_not_found/permanent] HTTP 404 on 3/3 requests", 1, "api_error",
-    ),
-}  # fmt: skip
-
-
-def test_benchflow_by_itself_keeps_zeros_that_no_model_made(benchflow: Measured) -> None:
-    for case in (Case.EMPTY, Case.MIDWAY):
-        row = benchflow.stock[case]
-        assert (row["rewards"], row["error"]) == ({"reward": 0.0}, None), case
-
-
-def test_benchflow_says_what_failed_in_its_own_words(benchflow: Measured) -> None:
-    seen = {
-        case: (row["error"], row["attempts"], row["error_category"])
-        for case, row in benchflow.ours.items()
-        if case in SAID
-    }
-    assert seen == SAID
-    assert all(benchflow.ours[case]["rewards"] is None for case in SAID)
+def test_benchflow_says_what_failed_in_its_own_fields(benchflow: Measured) -> None:
+    """Its sentences and attempts stand on the page."""
+    said = {case: benchflow.ours[case]["error_category"] for case in WHY}
+    assert said == {**dict.fromkeys(WHY, "api_error"), Case.EMPTY: "suspected_api_error"}
     assert benchflow.ours[Case.MIDWAY]["api_error_info"] == {
         "subcategory": "quota", "transient": False, "dominant_status": 429,
         "status_counts": {"429": 2}, "total_requests": 3, "failed_requests": 2,
@@ -269,19 +241,9 @@ def test_benchflow_says_what_failed_in_its_own_words(benchflow: Measured) -> Non
     assert benchflow.ours[Case.EMPTY]["suspected_api_error_info"]["total_requests"] == 3
 
 
-def test_check_says_benchflows_score_beside_the_one_of_what_was_measured(
-    benchflow: Measured,
-) -> None:
-    """One of ten runs succeeded, and it rewards all: failures with zeros."""
-    assert "score 0.500, as the harness reported it 0.100" in benchflow.checked
-
-
-def test_benchflow_keeps_what_a_model_earned(benchflow: Measured) -> None:
-    for case, reward in ((Case.OK, 1.0), (Case.WRONG, 0.0)):
-        row = benchflow.ours[case]
-        assert (row["rewards"], row["error"], row["attempts"]) == ({"reward": reward}, None, 1)
+def test_benchflows_score_is_of_what_was_measured(benchflow: Measured) -> None:
     job = benchflow.extra["job"]
-    assert (job["passed"], job["failed"], job["errored"], job["score"]) == (1, 1, len(SAID), 0.5)
+    assert (job["passed"], job["failed"], job["errored"], job["score"]) == (1, 1, len(WHY), 0.5)
 
 
 def test_benchflows_rollouts_are_ours_by_name(benchflow: Measured) -> None:
@@ -298,13 +260,6 @@ def test_benchflows_rollouts_are_ours_by_name(benchflow: Measured) -> None:
     assert {len(calls) for calls in benchflow.calls.values()} == {3}
 
 
-def test_benchflows_provider_sees_its_own_key_and_nothing_of_ours(benchflow: Measured) -> None:
-    assert {request.header("authorization") for request in benchflow.asked} == {f"Bearer {KEY}"}
-    assert {request.path for request in benchflow.asked} == {"/v1/chat/completions"}
-    headers = {name.lower() for request in benchflow.asked for name, _ in request.headers}
-    assert not {name for name in headers if "truezero" in name}
-
-
 @pytest.mark.harness("benchflow")
 def test_benchflow_asks_anthropics_models_through_us_too(tmp_path: Path) -> None:
     words = ("anthropic/claude-sonnet-5", "{}")
@@ -314,7 +269,9 @@ def test_benchflow_asks_anthropics_models_through_us_too(tmp_path: Path) -> None
         )
         assert {request.path for request in provider.requests} == {"/v1/messages"}
         assert {request.header("x-api-key") for request in provider.requests} == {KEY}
-    assert found[Case.AUTH]["error"] == SAID[Case.AUTH][0]
+    assert found[Case.AUTH]["error"] == (
+        "provider api error [auth/permanent] HTTP 401 on 3/3 requests"
+    )
 
 
 @pytest.mark.harness("benchflow")
@@ -470,20 +427,6 @@ WHY: Mapping[Case, str] = {
 }
 
 
-def test_maseval_by_itself_reports_every_failure_as_a_zero(maseval: Measured) -> None:
-    for case in WHY:
-        row = maseval.stock[case]
-        assert (row["status"], row["eval"], row["error"], row["failed"]) == (
-            "success", [{"score": 0.0}], None, False,
-        ), case  # fmt: skip
-        assert row["reason"] is None, "MASEval has no termination reason of a report"
-
-
-def test_check_says_masevals_score_beside_the_one_of_what_was_measured(maseval: Measured) -> None:
-    """Three of twelve tasks scored 1.0, as three did of the four that were measured."""
-    assert "score 0.750, as the harness reported it 0.250" in maseval.checked
-
-
 def test_maseval_scores_nothing_that_no_model_made(maseval: Measured) -> None:
     assert {case: maseval.ours[case]["error"] for case in WHY} == WHY
     for case in WHY:
@@ -531,17 +474,13 @@ def test_masevals_calls_over_one_client_and_four_threads_are_told_apart(maseval:
     }
 
 
-def test_masevals_provider_sees_its_own_key_and_nothing_of_ours(maseval: Measured) -> None:
-    assert {request.header("authorization") for request in maseval.asked} == {f"Bearer {KEY}"}
-    headers = {name.lower() for request in maseval.asked for name, _ in request.headers}
-    assert not {name for name in headers if "truezero" in name}
-
-
 # --- Harbor --------------------------------------------------------------------------------
 
 # A container needs Docker here too: environment, agent and verifier are the test's own, by Harbor's
 # import paths; everything else is the package.
-HARBOR = """
+HARBOR = (
+    SPOKEN_TEXTS
+    + """
 import asyncio, json, sys
 from importlib.metadata import version
 from pathlib import Path
@@ -597,12 +536,6 @@ class Asks(BaseAgent):
             answer = await client.post(base + "/chat/completions", headers=key, json=asked)
         return "".join(spoken(answer.text)) if answer.is_success else ""
 
-def spoken(stream):
-    for line in stream.splitlines():
-        if line.startswith("data: {"):
-            for choice in json.loads(line[6:]).get("choices") or []:
-                yield choice["delta"].get("content") or ""
-
 class Reads(BaseVerifier):
     async def verify(self):
         reward = float("zero is true" in said[self.environment.session_id])
@@ -652,6 +585,7 @@ async def again():
     print(json.dumps({"case": "resumed", "left": len(job._remaining_trial_configs)}))
 if ours: asyncio.run(again())
 """
+)
 
 
 @pytest.fixture(scope="module")
@@ -679,12 +613,6 @@ TYPES: Mapping[Case, tuple[str, int]] = {
 }
 
 
-def test_harbor_by_itself_scores_every_failure(harbor: Measured) -> None:
-    for case in TYPES:
-        row = harbor.stock[case]
-        assert (row["rewards"], row["type"]) == ({"reward": 0.0}, None), case
-
-
 def test_harbor_verifies_nothing_that_no_model_made(harbor: Measured) -> None:
     tried = [item["task"].partition("@")[0] for item in harbor.rollouts]
     seen = {case: (harbor.ours[case]["type"], tried.count(case.name)) for case in TYPES}
@@ -694,15 +622,7 @@ def test_harbor_verifies_nothing_that_no_model_made(harbor: Measured) -> None:
     assert harbor.extra["job"]["retries"] == 3
 
 
-def test_check_says_harbors_score_beside_the_one_of_what_was_measured(harbor: Measured) -> None:
-    """They agree: what no model made was not verified, and nothing is reported of it."""
-    assert "score 0.500, as the harness reported it 0.500" in harbor.checked
-
-
-def test_harbor_keeps_what_a_model_earned_and_its_mean_is_of_that(harbor: Measured) -> None:
-    for case, reward in ((Case.OK, 1.0), (Case.WRONG, 0.0)):
-        row = harbor.ours[case]
-        assert (row["rewards"], row["type"]) == ({"reward": reward}, None)
+def test_harbors_mean_is_of_what_was_measured(harbor: Measured) -> None:
     assert harbor.extra["job"]["metrics"] == [{"mean": 0.5}]
 
 
@@ -724,7 +644,6 @@ def test_harbor_counts_no_reward_of_a_failure(harbor: Measured) -> None:
     assert all(harbor.ours[case]["valid"] for case in (Case.OK, Case.WRONG))
 
 
-EXCEPTIONS = [*EXCEPTION_TYPES.values(), *(kind.__name__ for kind in KNOWN_AS)]
 # Each exception that our plug-in raises, in the result of a trial that was verified all the same.
 RAISED = """
 import json
@@ -766,12 +685,12 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Row]:
 
 
 @pytest.mark.harness("harbor")
-@pytest.mark.parametrize("name", EXCEPTIONS)
 def test_harbor_takes_no_reward_beside_an_exception_of_ours_for_valid(
-    raised: Mapping[str, Row], name: str
+    raised: Mapping[str, Row],
 ) -> None:
-    assert raised[name]["policy"]["has_valid_reward"] is False
-    assert raised[name]["valid"] is False
+    for name in (*EXCEPTION_TYPES.values(), *(kind.__name__ for kind in KNOWN_AS)):
+        assert raised[name]["policy"]["has_valid_reward"] is False, name
+        assert raised[name]["valid"] is False, name
 
 
 @pytest.mark.harness("harbor")
@@ -791,14 +710,37 @@ def test_an_audit_finds_the_zeros_that_benchflow_keeps(benchflow: Measured) -> N
     assert not found & {Case.OK, Case.WRONG}
 
 
-def test_an_audit_of_what_harbor_wrote_alone_invents_nothing(harbor: Measured) -> None:
-    """An agent of one's own leaves no trajectory and no tokens."""
-    assert false_zeros(Path("jobs/job"), harbor) == set()
+@pytest.mark.parametrize(("harness", "folder"), [("harbor", "jobs/job"), ("maseval", "logs")])
+def test_an_audit_of_what_says_nothing_of_calls_invents_nothing(
+    harness: str, folder: str, request: pytest.FixtureRequest
+) -> None:
+    """Agents of one's own leave no trajectory and no tokens, or have a client of their own."""
+    assert false_zeros(Path(folder), request.getfixturevalue(harness)) == set()
 
 
-def test_an_audit_of_what_maseval_wrote_alone_invents_nothing(maseval: Measured) -> None:
-    """Its reports know of the calls of its own model adapters only; these agents have a client."""
-    assert false_zeros(Path("logs"), maseval) == set()
+# --- of each harness -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("harness", "measured", "reported"),
+    [("benchflow", "0.500", "0.100"), ("maseval", "0.750", "0.250"), ("harbor", "0.500", "0.500")],
+)
+def test_check_says_a_harnesss_score_beside_the_one_of_what_was_measured(
+    harness: str, measured: str, reported: str, request: pytest.FixtureRequest
+) -> None:
+    """Harbor verifies nothing that no model made; the others reward it."""
+    checked = request.getfixturevalue(harness).checked
+    assert f"score {measured}, as the harness reported it {reported}" in checked
+
+
+@pytest.mark.parametrize("harness", ["benchflow", "maseval"])
+def test_a_provider_sees_its_own_key_and_nothing_of_ours(
+    harness: str, request: pytest.FixtureRequest
+) -> None:
+    asked = request.getfixturevalue(harness).asked
+    assert {each.header("authorization") for each in asked} == {f"Bearer {KEY}"}
+    assert {each.path for each in asked} == {"/v1/chat/completions"}
+    assert not [name for each in asked for name, _ in each.headers if "truezero" in name.lower()]
 
 
 # --- the page ------------------------------------------------------------------------------

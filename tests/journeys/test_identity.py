@@ -16,9 +16,9 @@ import pytest
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.environments import ON_REQUEST
-from tests.journeys.harnesses import ENVIRONMENTS
+from tests.journeys.harnesses import ENVIRONMENTS, KEY
 from tests.journeys.service import ROOT, Service
-from tests.journeys.test_integrations import KEY, run
+from tests.journeys.test_integrations import run
 
 PAGE = (ROOT / "docs" / "guides" / "identity.md").read_text()
 TOKEN = "t0ken"
@@ -107,17 +107,7 @@ def answering(request: Request) -> Answer:
     """A provider that answers dspy in the form that it asks for."""
     if b"[[ ## " not in request.body:
         return answers.healthy(request)
-    said = {"role": "assistant", "content": "[[ ## answer ## ]]\nzero\n\n[[ ## completed ## ]]"}
-    return answers.whole(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1790000000,
-            "model": "gpt-5",
-            "choices": [{"index": 0, "message": said, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
-        }
-    )
+    return answers.chat(text="[[ ## answer ## ]]\nzero\n\n[[ ## completed ## ]]")
 
 
 def test_every_snippet_has_an_environment() -> None:

@@ -7,8 +7,6 @@ asked for nothing but what it printed and wrote.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +16,10 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.environments import as_installed
-from tests.journeys.harnesses import ENVIRONMENTS, python_of
+from tests.journeys.harnesses import ENVIRONMENTS, KEY, SWALLOWING, python_of, spawned
 from tests.journeys.service import ROOT, Service
 
 DOOMED = b"doomed"
-KEY = "sk-own"
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
@@ -44,54 +41,26 @@ def run(
     harness: str, text: str, *words: str, url: str, home: Path, token: str | None = None
 ) -> list[str]:
     """What a program prints, in lines of JSON, that runs where its harness is."""
-    python = python_of(harness)
-    clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
-    environment = {
-        **clean,
-        "HOME": str(home),
-        "PYTHONPATH": str(ROOT),
-        "TRUEZERO_URL": url,
-        "TRUEZERO_BATCH": home.name,
-        "OPENAI_API_KEY": KEY,
-        "NO_PROXY": "127.0.0.1",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "HF_HUB_OFFLINE": "1",
-        "MSWEA_SILENT_STARTUP": "1",
-        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-        **({"TRUEZERO_ADMIN_TOKEN": token} if token else {}),
-    }
     as_installed(home)
-    done = subprocess.run(
-        [str(python), "-c", text, *words],
-        env=environment,
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    environment = {
+        "PYTHONPATH": str(ROOT), "TRUEZERO_URL": url, "TRUEZERO_BATCH": home.name,
+        **({"TRUEZERO_ADMIN_TOKEN": token} if token else {}),
+    }  # fmt: skip
+    done = spawned(python_of(harness), "-c", text, *words, home=home, environment=environment)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return [line for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 # --- Inspect -------------------------------------------------------------------------------
 
-INSPECT = """
+INSPECT = (
+    SWALLOWING
+    + """
 import json, sys
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.scorer import includes
-from inspect_ai.solver import solver
 from truezero.integrations.inspect_ai import measured
-
-@solver
-def swallowing():
-    async def solve(state, generate):
-        try:
-            return await generate(state)
-        except Exception:
-            return state
-    return solve
 
 @solver
 def silent():
@@ -114,53 +83,32 @@ def run(solve):
 run(swallowing())
 run(silent())
 """
-
-
-@pytest.fixture(scope="module")
-def inspected(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    home = tmp_path_factory.mktemp("inspect")
-    with Provider(fails_the_doomed) as provider, Service(home, provider.url) as service:
-        lines = run("inspect_ai", INSPECT, service.url, "2", url=service.url, home=home)
-        evals = [json.loads(line) for line in lines]
-        rollouts = [service.get("/rollouts", batch=one["batch"])["items"] for one in evals]
-        summary = service.get(f"/batches/{evals[0]['batch']}")
-        yield evals, rollouts, summary, list(provider.requests)
+)
 
 
 @pytest.mark.harness("inspect_ai")
-def test_inspect_leaves_out_a_sample_whose_model_was_dead(inspected: Any) -> None:
-    evals, _, _, _ = inspected
-    assert evals[0]["accuracy"] == 1.0
-    assert set(evals[0]["unscored"]) == {"doomed#1", "doomed#2"}
-    assert evals[0]["unscored"]["doomed#1"].startswith("api_error [auth, permanent]: HTTP 401")
-
-
-@pytest.mark.harness("inspect_ai")
-def test_inspects_samples_are_rollouts_of_their_own(inspected: Any) -> None:
-    _, rollouts, summary, _ = inspected
-    health = {(item["task"], item["repeat"]): item["health"] for item in rollouts[0]}
+def test_inspects_samples_are_rollouts_and_those_that_asked_no_model_are_not_scored(
+    tmp_path: Path,
+) -> None:
+    with Provider(fails_the_doomed) as provider, Service(tmp_path, provider.url) as service:
+        lines = run("inspect_ai", INSPECT, service.url, "2", url=service.url, home=tmp_path)
+        swallowed, silent = map(json.loads, lines)
+        dead, unasked = (
+            service.get("/rollouts", batch=one["batch"])["items"] for one in (swallowed, silent)
+        )
+        summary = service.get(f"/batches/{swallowed['batch']}")
+    assert (swallowed["accuracy"], set(swallowed["unscored"])) == (1.0, {"doomed#1", "doomed#2"})
+    health = {(item["task"], item["repeat"]): item["health"] for item in dead}
     assert health == {
-        ("well", 0): "healthy",
-        ("well", 1): "healthy",
-        ("doomed", 0): "api_error",
-        ("doomed", 1): "api_error",
+        **dict.fromkeys((("well", 0), ("well", 1)), "healthy"),
+        **dict.fromkeys((("doomed", 0), ("doomed", 1)), "api_error"),
     }
     assert (summary["score_effective"], summary["coverage"]) == (1.0, 0.5)
-    assert not any(item["provisional"] for item in rollouts[0])
-
-
-@pytest.mark.harness("inspect_ai")
-def test_inspect_scores_no_sample_that_asked_no_model(inspected: Any) -> None:
-    evals, rollouts, _, _ = inspected
-    assert len(evals[1]["unscored"]) == 4
-    assert {item["health"] for item in rollouts[1]} == {"suspected_api_error"}
-
-
-@pytest.mark.harness("inspect_ai")
-def test_inspects_provider_sees_its_own_key_and_nothing_of_ours(inspected: Any) -> None:
-    *_, requests = inspected
-    assert {request.header("authorization") for request in requests} == {f"Bearer {KEY}"}
-    names = {name.lower() for request in requests for name, _ in request.headers}
+    assert not any(item["provisional"] for item in dead)
+    assert len(silent["unscored"]) == 4
+    assert {item["health"] for item in unasked} == {"suspected_api_error"}
+    assert {each.header("authorization") for each in provider.requests} == {f"Bearer {KEY}"}
+    names = {name.lower() for request in provider.requests for name, _ in request.headers}
     assert not {name for name in names if name == "api-key" or name.startswith("x-truezero")}
 
 
@@ -189,22 +137,7 @@ def submits_unless_doomed(request: Request) -> Answer:
 
 def submitting() -> Answer:
     """An answer that has mini-SWE-agent hand in a patch."""
-    call = {"name": "bash", "arguments": json.dumps({"command": SUBMIT})}
-    message = {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "call_1", "type": "function", "function": call}],
-    }
-    return answers.whole(
-        {
-            "id": "chatcmpl-1",
-            "object": "chat.completion",
-            "created": 1790000000,
-            "model": "gpt-5",
-            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}],
-            "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12},
-        }
-    )
+    return answers.chat_tools(name="bash", arguments=json.dumps({"command": SUBMIT}))
 
 
 def swebench(service: Service, home: Path) -> dict[str, Any]:

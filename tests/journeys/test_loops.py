@@ -18,7 +18,13 @@ import pytest
 from tests.fakes.provider import Provider
 from tests.journeys.failing import Case, plays
 from tests.journeys.graded import BEST, CASES, Graded, cell, ends_or_is_healthy
-from tests.journeys.harnesses import ENVIRONMENTS, execute, put_on_page, table_by_columns
+from tests.journeys.harnesses import (
+    ENVIRONMENTS,
+    SWALLOWING,
+    execute,
+    put_on_page,
+    table_by_columns,
+)
 from tests.journeys.service import Service
 from tests.journeys.test_optimisers import snippets
 
@@ -172,22 +178,14 @@ def test_lm_eval_scores_answers_or_ends(lm_eval: Mapping[str, Mapping[str, str]]
 
 # --- a task that somebody else wrote ---------------------------------------------------------
 
-THEIRS = """
+THEIRS = (
+    SWALLOWING
+    + """
 import json, os, sys
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.scorer import includes
-from inspect_ai.solver import solver
 cases, url = sys.argv[1].split(","), sys.argv[2]
-
-@solver
-def swallowing():
-    async def solve(state, generate):
-        try:
-            return await generate(state)
-        except Exception:
-            return state
-    return solve
 
 @task
 def their_task():
@@ -197,6 +195,7 @@ def their_task():
     ]
     return Task(dataset=samples, solver=swallowing(), scorer=includes())
 """
+)
 INSPECT_STOCK = """
 from inspect_ai import eval
 [log] = eval(their_task(), model="openai/gpt-5", model_base_url=url + "/v1", max_retries=0)

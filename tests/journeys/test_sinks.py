@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.harnesses import ENVIRONMENTS
 from tests.journeys.service import ROOT
 from tests.journeys.test_integrations import run
@@ -87,32 +87,14 @@ def server(answer: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]]]
     """A server that keeps what it is posted, and always answers the same."""
     posted: list[tuple[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            posted.append((self.path, json.loads(body)))
-            self._say(json.dumps(answer))
+    def answering(request: Request) -> Answer:
+        if request.method == "GET":
+            return Answer(body=(b"20.26.1",))  # Phoenix's client asks for its server's version
+        posted.append((request.target, json.loads(request.body)))
+        return answers.whole(answer)
 
-        def do_GET(self) -> None:
-            self._say("20.26.1")  # Phoenix's client asks for its server's version
-
-        def _say(self, text: str) -> None:
-            self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{running.server_address[1]}", posted
-    finally:
-        running.shutdown()
-        running.server_close()
+    with Provider(answering) as running:
+        yield running.url, posted
 
 
 def test_mlflow_gives_back_what_it_was_told(tmp_path: Path) -> None:
