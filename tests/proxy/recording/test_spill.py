@@ -5,19 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from proxy.recording.backlog import SpillFile
 from proxy.store.database import Database
 from tests.proxy.recording.memory_writer import ENDED
 from tests.proxy.store.records import FULL
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Database:
-    opened = Database(str(tmp_path / "t.db"))
-    opened.prepare()
-    return opened
 
 
 def spilling(database: Database, worker: str = "dead", **limits: int) -> SpillFile:

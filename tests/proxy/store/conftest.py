@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from proxy.store.database import Database
-
-
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite file that nobody has written to: a copy takes a third of what making one does."""
-    file = tmp_path_factory.mktemp("prepared") / "t.db"
-    made = Database(str(file))
-    made.prepare()
-    made.close()
-    return file
 
 
 @pytest.fixture
@@ -30,3 +21,10 @@ def database(database_url: str, prepared: Path) -> Iterator[Database]:
         opened.prepare()
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def other(database: Database) -> Iterator[Database]:
+    """Another process on the same database."""
+    with closing(Database(database.url)) as opened:
+        yield opened

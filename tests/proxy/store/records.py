@@ -1,8 +1,13 @@
-"""Two exchanges for the store's tests: one with every field set, one with the least; rollouts."""
+"""Two exchanges, one with every field set and one with the least, and what tests read of rows."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, Engine, event
 
 from classifier.records import (
     AnswerState,
@@ -12,15 +17,17 @@ from classifier.records import (
     Exchange,
     KeySource,
     Kind,
+    RolloutRecord,
     Timing,
     Usage,
     UsageSource,
 )
 from classifier.verdicts import Subcategory
+from proxy.store.batch_counts import SummedBatch, sum_up
 from proxy.store.batch_versions import changing
 from proxy.store.database import Database
 from proxy.store.rollouts import announce_skipped, note_skipped
-from proxy.store.tables import Registration
+from proxy.store.tables import CommitBatch, Registration, Row
 
 FULL = Exchange(
     id="x1", rollout_id="r1", upstream="openai", api="openai.chat",
@@ -52,10 +59,50 @@ BARE = Exchange(
 )
 
 
+def loaded(database: Database, rollout_id: str = "r1") -> tuple[Row, RolloutRecord]:
+    found = database.rollouts.load(rollout_id)
+    assert found is not None
+    return found
+
+
+def row_of(database: Database, rollout_id: str = "r1") -> Row:
+    row = database.rollouts.row(rollout_id)
+    assert row is not None
+    return row
+
+
 def exchanges_of(database: Database, rollout_id: str = "r1") -> tuple[Exchange, ...]:
-    loaded = database.rollouts.load(rollout_id)
-    assert loaded is not None
-    return loaded[1].exchanges
+    return loaded(database, rollout_id)[1].exchanges
+
+
+def summed_up(database: Database, batch: str = "b") -> SummedBatch:
+    found = database.read(sum_up, batch)
+    assert found is not None
+    return found
+
+
+def write(database: Database, *calls: Exchange, late: bool = False) -> None:
+    database.calls.write(CommitBatch(recorded=calls, late=late), worker="w")
+
+
+@contextlib.contextmanager
+def statements(engine: Engine | type[Engine] = Engine) -> Iterator[list[tuple[str, Any]]]:
+    """Hear statements and their values: this thread's alone where no engine is named.
+
+    What a service of another test still does is not heard.
+    """
+    heard: list[tuple[str, Any]] = []
+    own = threading.get_ident()
+
+    def hear(*said: Any) -> None:
+        if engine is not Engine or threading.get_ident() == own:
+            heard.append((said[2], said[3]))
+
+    event.listen(engine, "before_cursor_execute", hear)
+    try:
+        yield heard
+    finally:
+        event.remove(engine, "before_cursor_execute", hear)
 
 
 def skip(database: Database, registration: Registration, *, now: float = 1.0) -> None:

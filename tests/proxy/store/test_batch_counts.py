@@ -4,7 +4,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ from proxy.store.tables import (
     verdicts,
 )
 from tests.classifier.entries_summary import summarize
-from tests.proxy.store.records import BARE, FULL, skip
+from tests.proxy.store.records import BARE, FULL, loaded, skip, summed_up, write
 from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.store.test_verdicts import verdict as verdict_row
 
@@ -101,7 +101,6 @@ class History:
     database: Database
     folder: Path
     now: float = 100 * DAY
-    calls: dict[str, int] = field(default_factory=dict)
 
     def tick(self) -> float:
         self.now += 1
@@ -144,7 +143,7 @@ def call(of: History, draw: Any) -> None:
             replace(like, id=f"{name}-{number}", rollout_id=name, usage=usage, timing=timing)
         )
     late = draw(st.booleans())
-    of.database.calls.write(CommitBatch(recorded=recorded, late=late), worker="w")
+    write(of.database, *recorded, late=late)
 
 
 def begin(of: History, draw: Any) -> None:
@@ -307,7 +306,7 @@ def test_a_verdict_goes_with_its_rollout_into_a_batch(
 ) -> None:
     """An agent called before its runner registered it, and a verdict was given in between."""
     of = history
-    of.database.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id="r0")]), worker="w")
+    write(of.database, replace(FULL, rollout_id="r0"))
     of.database.verdicts.store(verdict_row("r0", batch=None, provisional=provisional), known=None)
     placed: dict[str, Any] = {"batch": "b", "task": "t", "repeat": 0}
     if step is register:
@@ -327,9 +326,7 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
         return placed
 
     def counts(*names: str) -> list[int]:
-        check(batch, names[0])
-        found = batch.read(sum_up, "b")
-        assert found is not None
+        found = summed_up(batch)
         return [found.counts[name] for name in names]
 
     for name in ("r0", "r1"):
@@ -350,12 +347,13 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
         have_judged_anew(connection, ["r5"])
     assert counts("scored", "pending") == [2, 1]
     for name in ("r6", "r7"):
-        batch.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id=name)]), worker="w")
+        write(batch, replace(FULL, rollout_id=name))
         batch.verdicts.store(verdict_row(name, batch=None, health="healthy", scoreable="no"))
     admitted("r6")
     placed = Registration(id="r7", batch="b", fallbacks="m")
     batch.rollouts.register(placed, now=1.0)
     assert counts("declared:m", "excluded") == [1, 5]
+    check(batch, "all")
 
 
 def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,13 +374,11 @@ def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.M
                     replace(FULL, id=f"{worker}-{number}-{name}", rollout_id=name)
                     for name in ("r0", "r1", f"w{worker}", f"alone{worker}")
                 ]
-                own.calls.write(CommitBatch(recorded=calls, late=number % 2 == 1), worker="w")
+                write(own, *calls, late=number % 2 == 1)
                 for name, final in (("r0", False), ("r1", number == 1), (f"w{worker}", True)):
-                    loaded = own.rollouts.load(name)
-                    assert loaded is not None
                     own.verdicts.store(
                         verdict_row(name, provisional=not final, reward=worker / 7),
-                        known=loaded[0],
+                        known=loaded(own, name)[0],
                     )
                 own.rollouts.report(f"w{worker}", "{}", now=9.0)
                 own.closings.closed(f"w{worker}", now=9.0, gaps=0)
@@ -399,8 +395,7 @@ def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.M
     assert failed == []
     database = Database(database_url)
     check(database, "all at once")
-    found = database.read(sum_up, "b")
-    assert found is not None and found.counts["rollouts"] == 5
+    assert summed_up(database).counts["rollouts"] == 5
     counted = database.read(lambda c: c.scalar(select(func.sum(call_usage.c.calls))))
     assert counted == 3 * 2 * 4
     database.close()
@@ -560,8 +555,7 @@ def _check_parts(database: Database, batch: str, parts: BatchParts, entries: lis
     assert parts.never_started == lacking
     assert parts.planned == len(slots) + lacking
     assert parts.counted == sum(any(each.score is not None for each in s.attempts) for s in slots)
-    found = database.read(sum_up, batch)
-    assert found is not None
+    found = summed_up(database, batch)
     again = RerunCounts.of(found.counts)
     apart = sum(parts.not_measured.values()) + sum(parts.not_scored.values())
     assert (parts.running, parts.skipped) == (again.running, again.kinds[Rerun.SKIPPED])

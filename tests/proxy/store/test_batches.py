@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
 
 from classifier import codec
 from classifier.records import Cause, Ending, Exchange, Kind, Timing, Usage
 from classifier.repeat_counts import NoteKind
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from classifier.whole_batch import MOST
-from proxy.store.batch_counts import sum_up
 from proxy.store.batch_versions import batch_version, note_changed
 from proxy.store.batches import FLAT_TOKENS, BatchCursor, call_sums, newest, usage_sums
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch, Registration, as_json
+from proxy.store.tables import Registration, as_json
+from tests.proxy.store.records import statements, summed_up, write
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -48,22 +44,6 @@ def play(
     )  # fmt: skip
 
 
-@contextmanager
-def counting(database: Database) -> Iterator[list[int]]:
-    """Count the statements of the readers, and the rows that they are answered."""
-    counts = [0, 0]
-
-    def executed(_connection: object, cursor: object, *_: object) -> None:
-        counts[0] += 1
-
-    engine = database.connections.reader
-    event.listen(engine, "after_cursor_execute", executed)
-    try:
-        yield counts
-    finally:
-        event.remove(engine, "after_cursor_execute", executed)
-
-
 def test_of_what_a_summary_names_the_first_are_given_and_all_are_counted(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,8 +52,7 @@ def test_of_what_a_summary_names_the_first_are_given_and_all_are_counted(
     for number, name in enumerate("edcba"):
         play(database, name, float(number), failed=True, provisional=False)
     play(database, "f", 9.0, failed=False, provisional=True)
-    found = database.read(sum_up, "b")
-    assert found is not None
+    found = summed_up(database)
     assert [line.partition(":")[0] for line in found.named.lines] == ["t-e", "t-d"]
     assert [(item["rollout_id"], item["after_s"]) for item in found.retry] == [
         ("e", 2.0), ("d", 2.0), ("c", 2.0),
@@ -85,14 +64,14 @@ def test_of_what_a_summary_names_the_first_are_given_and_all_are_counted(
 def test_a_batch_is_read_in_as_many_statements_however_many_rollouts_it_has(
     database: Database,
 ) -> None:
-    statements = []
+    taken = set()
     for number in range(12):
         play(database, f"r{number}", float(number), failed=False, provisional=False)
-        with counting(database) as counts:
-            assert database.read(sum_up, "b") is not None
-        statements.append(counts[0])
-    assert set(statements) == {statements[0]}
-    assert statements[0] <= 11
+        with statements(database.connections.reader) as asked:
+            summed_up(database)
+        taken.add(len(asked))
+    assert len(taken) == 1
+    assert max(taken) <= 11
 
 
 def test_a_version_grows_with_each_change_and_says_what_waits(database: Database) -> None:
@@ -116,8 +95,7 @@ def test_other_advice_is_another_version_though_it_changes_no_count(database: Da
     told = []
     for after_s in (2.0, 7.0):
         play(database, "a", 1.0, failed=True, provisional=True, after_s=after_s)
-        summed = database.read(sum_up, "b")
-        assert summed is not None
+        summed = summed_up(database)
         (again,) = summed.retry
         told.append((database.read(batch_version, "b"), again["after_s"], summed.counts))
     assert told[0][0] != told[1][0]
@@ -147,7 +125,7 @@ def filled(database: Database, *calls: Exchange) -> None:
     for name, batch in (("r1", "b"), ("r2", "b"), ("r3", "other")):
         registration = Registration(id=name, batch=batch, task=f"task of {name}")
         database.rollouts.register(registration, now=1.0)
-    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    write(database, *calls)
 
 
 def test_calls_are_added_up_by_what_is_asked_for(database: Database) -> None:
@@ -242,27 +220,21 @@ def test_what_no_call_can_have_is_unknown(database: Database) -> None:
         assert (inputs, sum(each.counted for each in found)) == ([7], 1), sums.__name__
 
 
-# --- Scores of several batches: over what counts, and of what measured nothing, none --------------
-
-
 # --- Batches are listed by their last rollout, page by page and by an index -----------------------
 
 
 @pytest.fixture
 def batch_list_filled(database: Database) -> Database:
-    for at, (name, batch) in enumerate(
-        (("1", "a"), ("2", "b"), ("3", "c"), ("4", "a"), ("5", None))
-    ):
+    for at, name, batch in (
+        (0, "1", "a"), (1, "2", "b"), (2, "3", "c"), (3, "4", "a"), (4, "5", None), (3, "6", "d"),
+    ):  # fmt: skip
         database.rollouts.register(Registration(id=name, batch=batch), now=float(at))
-    database.rollouts.register(Registration(id="6", batch="d"), now=3.0)
     return database
 
 
 def test_the_newest_come_first_with_their_span(batch_list_filled: Database) -> None:
-    rows = [
-        (row["batch"], row["first_at"], row["last_at"])
-        for row in batch_list_filled.read(newest, limit=9)
-    ]
+    found = batch_list_filled.read(newest, limit=9)
+    rows = [(row["batch"], row["first_at"], row["last_at"]) for row in found]
     assert rows == [("d", 3.0, 3.0), ("a", 0.0, 3.0), ("c", 2.0, 2.0), ("b", 1.0, 1.0)]
 
 
@@ -277,19 +249,11 @@ def test_pages_join_also_between_batches_of_one_moment(batch_list_filled: Databa
 def test_a_page_is_read_in_the_order_of_an_index(batch_list_filled: Database) -> None:
     if not batch_list_filled.is_sqlite:
         return  # so few rows are sorted whatever there is
-    told: list[tuple[str, object]] = []
-    own = threading.get_ident()  # what a service of another test still does is not asked here
-
-    def hears(*heard: Any) -> None:
-        if threading.get_ident() == own:
-            told.append((heard[2], heard[3]))
-
-    event.listen(Engine, "before_cursor_execute", hears)
-    for after in (None, BatchCursor(2.0, "c")):
-        batch_list_filled.read(newest, after=after, limit=2)
-    event.remove(Engine, "before_cursor_execute", hears)
+    with statements() as told:
+        for after in (None, BatchCursor(2.0, "c")):
+            batch_list_filled.read(newest, after=after, limit=2)
     with batch_list_filled.connections.reading() as connection:
-        plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}", values).all()  # type: ignore[arg-type]
+        plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}", values).all()
                  for said, values in told if said.startswith("SELECT")]  # fmt: skip
     steps = [row[-1] for plan in plans for row in plan]
     assert len(steps) == 2

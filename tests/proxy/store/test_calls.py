@@ -10,26 +10,26 @@ from sqlalchemy import create_engine, event
 
 from classifier.fingerprints import Lane
 from classifier.lane import Spell
-from classifier.records import UNATTRIBUTED, Cause, Ending, Exchange, Kind, Timing, Usage
+from classifier.records import UNATTRIBUTED, Cause, Ending, Exchange, Kind, Timing
 from classifier.references import REFERENCE
 from classifier.verdicts import Subcategory
 from proxy.store import calls
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
 from proxy.store.tables import CommitBatch, Gap, Registration, metadata
-from tests.proxy.store.records import BARE, FULL, exchanges_of
+from tests.proxy.store.records import BARE, FULL, exchanges_of, loaded, write
 
 
 def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
     ended = replace(BARE, ending=Ending.NEVER_CONNECTED)
-    database.calls.write(CommitBatch(recorded=[FULL, ended]), worker="w")
+    write(database, FULL, ended)
     assert exchanges_of(database) == (FULL, ended)
 
 
 def test_a_response_is_known_to_the_rollout_it_was_answered(database: Database) -> None:
     asked = replace(FULL, id="x3", kind=Kind.CONTINUATION, response_digest="ef")
     named = replace(FULL, id="x4", pending=None, response_digest="01")
-    database.calls.write(CommitBatch(recorded=[FULL, asked, named]), worker="w")
+    write(database, FULL, asked, named)
     rows = (
         ("r1", "openai", "cd", True),
         ("r1", "openai", "01", False),  # an answer that is not fetched later has that id
@@ -53,7 +53,7 @@ def test_a_call_of_a_batch_is_seen_on_its_lane(database: Database) -> None:
         replace(FULL, id="j1", rollout_id="j", **asked | {"role": "judge"}),
         replace(FULL, id="p1", rollout_id="p", **asked | {"kind": Kind.PROBE}),
     ]
-    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    write(database, *calls)
     rows = (
         ("main", "openai", "gpt-5", True),
         ("main", "openai", "gpt-5-mini", False),
@@ -100,7 +100,7 @@ def test_a_time_without_an_answer_ends_with_the_lanes_next_answer_whoever_asked(
     for of, task, repeat, attempt in runs:
         run = Registration(id=of, batch="b", task=task, repeat=repeat, attempt=attempt)
         database.rollouts.register(run, now=1.0)
-    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    write(database, *calls)
     lane, spell = Lane(upstream="openai", model="gpt-5", key="3f9a"), database.calls.spell
     assert spell(lane, 20.0, now=99.0) == Spell(25.0, 3), "of three tasks"
     assert spell(lane, 20.0, now=24.0) == Spell(None, 2), "while it lasts, of first tries alone"
@@ -155,23 +155,11 @@ def test_calls_that_name_no_rollout_make_none_and_are_read_as_they_are(database:
     assert [x.rollout_id for x in near] == [FULL.rollout_id]
 
 
-def test_unknown_stays_null_and_zero_stays_zero(database: Database) -> None:
-    database.calls.write(
-        CommitBatch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w"
-    )
-    full, bare = exchanges_of(database)
-    assert full.usage.input_tokens == 0
-    assert (full.output_seen, full.content_seen, full.pending) == (False, False, True)
-    assert bare.usage == Usage()
-    assert (bare.output_seen, bare.content_seen, bare.pending) == (None, None, None)
-    assert bare.streamed is None
-
-
 def test_a_call_in_flight_is_visible_and_its_end_replaces_it(database: Database) -> None:
     database.calls.write(CommitBatch(opened=[BARE]), worker="w")
     assert exchanges_of(database) == (BARE,)
     assert database.calls.in_flight("r1") == 1
-    database.calls.write(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="w")
+    write(database, replace(BARE, ending=Ending.COMPLETE))
     assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.COMPLETE]
     assert database.calls.in_flight("r1") == 0
 
@@ -192,16 +180,15 @@ def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: D
 
 
 def test_recording_again_replaces(database: Database) -> None:
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
-    database.calls.write(CommitBatch(recorded=[replace(FULL, response_bytes=99)]), worker="w")
+    write(database, FULL)
+    write(database, replace(FULL, response_bytes=99))
     assert [exchange.response_bytes for exchange in exchanges_of(database)] == [99]
 
 
 def test_gaps_add_up_also_on_rollouts_never_exchanges_of(database: Database) -> None:
     for _ in range(2):
         database.calls.write(CommitBatch(gaps={"r9": Gap(3, 50.0)}), worker="w")
-    found = database.rollouts.load("r9")
-    assert found is not None
+    found = loaded(database, "r9")
     assert found[1].gaps == 6
     assert found[0]["created_at"] == 50.0
 
@@ -221,20 +208,20 @@ def test_a_value_no_database_takes_is_rejected_and_the_rest_of_the_store_works(
     database: Database,
 ) -> None:
     with pytest.raises(RowRejected):
-        database.calls.write(CommitBatch(recorded=[replace(FULL, status=2**70)]), worker="w")
+        write(database, replace(FULL, status=2**70))
     assert database.rollouts.load("r1") is None, "nothing of the commit was written"
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     assert exchanges_of(database) == (FULL,)
 
 
 def test_a_rollout_pruned_an_hour_ago_is_written_again(database: Database) -> None:
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     with create_engine(database.url).begin() as raw:
         raw.execute(metadata.tables["rollouts"].delete())
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     assert database.rollouts.load("r1") is None, "it is remembered for an hour"
     database.calls.expire_rollouts(3601.0)
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     assert database.rollouts.load("r1") is not None
 
 
@@ -249,7 +236,7 @@ def test_an_outline_is_in_order_and_knows_what_is_in_flight(database: Database) 
     ]
     flying = [replace(BARE, id="c"), replace(BARE, id="b")]  # one ended meanwhile
     database.calls.write(CommitBatch(opened=flying), worker="w")
-    database.calls.write(CommitBatch(recorded=ended), worker="w")
+    write(database, *ended)
     found = database.read(calls.outline, "r1", limit=10)
     assert [(call["id"], call["ending"]) for call in found.calls] == [
         ("a", "complete"), ("b", "complete"), ("c", None),
@@ -264,7 +251,7 @@ def test_an_outline_is_in_order_and_knows_what_is_in_flight(database: Database) 
 
 def test_a_longer_rollout_is_cut_and_counted(database: Database) -> None:
     ended = [replace(BARE, id=f"x{n}", ending=Ending.COMPLETE) for n in range(5)]
-    database.calls.write(CommitBatch(recorded=ended), worker="w")
+    write(database, *ended)
     database.calls.write(CommitBatch(opened=[replace(BARE, id="x9")]), worker="w")
     found = database.read(calls.outline, "r1", limit=3)
     assert ([call["id"] for call in found.calls], found.total) == (["x0", "x1", "x2"], 6)

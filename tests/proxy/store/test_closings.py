@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 import pytest
 from sqlalchemy import select
 
-from classifier.records import Exchange
 from proxy.store.closings import ClosingState
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch, verdicts
+from proxy.store.tables import verdicts
 from proxy.store.verdicts import EndOfCalls
 from tests.builders import exchange
+from tests.proxy.store.records import loaded, row_of, write
 from tests.proxy.store.test_verdicts import verdict
 
-Databases = Callable[[], Database]
+CALL, LATE = exchange(rollout_id="r"), exchange(rollout_id="r", at=9.0)
 
 
 def ended(database: Database, rollout: str, now: float = 100.0) -> int:
     report = database.rollouts.report(rollout, "{}", now=now, registers=True)
     assert report.closing is not None
     return report.closing
+
+
+def closed(database: Database) -> tuple[object, ...]:
+    row = row_of(database, "r")
+    return row["closed_at"], row["closed_calls"], row["gaps"]
 
 
 def silent(database: Database, rollout: str, number: int, *, now: float = 100.0) -> list[str]:
@@ -67,9 +71,7 @@ def test_a_repeated_report_has_the_same_number_until_the_rollout_is_closed(
     assert ended(database, "r") == number
     database.closings.closed("r", now=101.0, gaps=0)
     assert database.rollouts.report("r", "{}", now=102.0).closing is None
-    row = database.rollouts.row("r")
-    assert row is not None
-    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 0, 0)
+    assert closed(database) == (101.0, 0, 0)
 
 
 def test_a_report_tells_whether_there_are_other_workers(database: Database) -> None:
@@ -108,41 +110,34 @@ def test_who_is_silent_for_three_heartbeats_is_not_waited_for(database: Database
 
 
 def test_a_rollout_is_closed_once(database: Database) -> None:
-    call = exchange(rollout_id="r")
-    database.calls.write(CommitBatch(recorded=[call]), worker="me")
+    write(database, CALL)
     ended(database, "r")
     database.closings.closed("r", now=101.0, gaps=2)
-    database.calls.write(CommitBatch(recorded=[_other(call)]), worker="me")
+    write(database, LATE)
     database.closings.closed("r", now=202.0, gaps=3)
-    row = database.rollouts.row("r")
-    assert row is not None
-    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 1, 2)
+    assert closed(database) == (101.0, 1, 2)
 
 
 def test_an_end_that_is_stored_with_a_verdict_counts_the_calls_that_it_knows(
     database: Database,
 ) -> None:
-    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r")]), worker="me")
+    write(database, CALL)
     ended(database, "r")
-    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r", at=9.0)]), worker="me")
+    write(database, LATE)
     given = verdict("r", batch=None, given_at=161.0, calls=1)
     assert database.verdicts.store(given, end=EndOfCalls(160.0, gaps=2))
-    row = database.rollouts.row("r")
-    assert row is not None
-    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (160.0, 1, 2)
+    assert closed(database) == (160.0, 1, 2)
     assert database.verdicts.unjudged(limit=9).ids == []
 
 
 def test_one_that_was_judged_before_it_was_closed_had_ended_then(database: Database) -> None:
     """Whoever was to close it took a minute: its verdict stands, and what came since is late."""
-    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r")]), worker="me")
+    write(database, CALL)
     ended(database, "r")
     database.verdicts.store(verdict("r", batch=None, given_at=161.0, calls=1))
-    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r", at=9.0)]), worker="me")
+    write(database, LATE)
     database.closings.closed("r", now=202.0, gaps=3)
-    row = database.rollouts.row("r")
-    assert row is not None
-    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (161.0, 1, 0)
+    assert closed(database) == (161.0, 1, 0)
     assert database.verdicts.unjudged(limit=9).ids == []
 
 
@@ -150,17 +145,12 @@ def test_what_was_judged_provisionally_before_it_was_closed_is_no_verdict_after(
     database: Database,
 ) -> None:
     ended(database, "r")
-    before = database.rollouts.load("r")
-    assert before is not None
+    before = loaded(database, "r")
     database.closings.closed("r", now=101.0, gaps=0)
     database.verdicts.store(verdict("r", batch=None, provisional=True), known=before[0])
     stored = select(verdicts.c.rollout_id)
     assert database.read(lambda connection: connection.execute(stored).all()) == []
     assert database.verdicts.unjudged(limit=9).ids == ["r"]
-
-
-def _other(call: Exchange) -> Exchange:
-    return exchange(rollout_id=call.rollout_id, at=9.0)
 
 
 def test_old_ends_are_swept(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,20 +14,13 @@ from sqlalchemy import Connection, Select, create_engine, event, insert, select,
 from proxy.store import postgres, sqlite
 from proxy.store.connections import (
     COMPILED,
-    EVENT_COLUMNS,
-    GAP_COLUMNS,
-    ROLLOUT_COLUMNS,
     Commit,
     Lock,
-    hold,
     hold_all,
-    replaced,
 )
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected, StoreError
-from proxy.store.events import exchange_failed
-from proxy.store.tables import EXCHANGE_COLUMNS, metadata, server
-from tests.proxy.store.records import FULL
+from proxy.store.tables import server
 
 
 def test_a_transaction_is_committed_on_exit_and_rolled_back_on_an_exception(
@@ -113,30 +106,6 @@ def test_dialects_that_are_set_up_or_were_told_otherwise_compile_for_themselves(
             assert _known(connection, asked)
 
 
-# --- The rows of a commit fit the columns of its statements ---------------------------------------
-
-
-def test_the_named_columns_exist() -> None:
-    for table, names in (
-        ("rollouts", ROLLOUT_COLUMNS), ("rollouts", GAP_COLUMNS), ("events", EVENT_COLUMNS),
-    ):  # fmt: skip
-        assert set(names) <= set(metadata.tables[table].columns.keys())
-
-
-def test_an_exchange_written_again_keeps_its_key_and_replaces_the_rest() -> None:
-    clause = replaced(EXCHANGE_COLUMNS, ("rollout_id", "id"))
-    assert "rollout_id = " not in clause
-    assert clause.count("excluded.") == len(EXCHANGE_COLUMNS) - 2
-
-
-def test_an_event_has_a_value_for_each_column() -> None:
-    assert len(exchange_failed(FULL)) == len(EVENT_COLUMNS)
-
-
-def test_a_commit_is_empty_by_default() -> None:
-    assert not any(Commit())
-
-
 def test_both_databases_have_a_statement_for_each_part_of_a_commit() -> None:
     assert tuple(sqlite.STATEMENTS) == tuple(postgres.STATEMENTS) == Commit._fields
 
@@ -163,13 +132,6 @@ def test_keys_differ_by_lock_and_by_what_is_locked() -> None:
     keys = {lock.key(of) for lock, of in product(Lock, ("", "a", "b"))}
     assert len(keys) == 3 * len(Lock)
     assert all(-(2**63) <= key < 2**63 for key in keys)
-
-
-def test_a_lock_is_free_again_after_its_transaction(database: Database) -> None:
-    for _ in range(2):
-        with database.connections.writing() as connection:
-            hold(connection, Lock.BATCH, "b")
-            hold(connection, Lock.BATCH, "b")
 
 
 def test_several_locks_are_taken_in_one_statement_in_the_order_given(postgres_url: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,7 @@ from proxy.store import migrations
 from proxy.store.admin.location import place
 from proxy.store.database import Database
 from proxy.store.errors import BadUrl, DatabaseUnavailable
-from proxy.store.tables import CommitBatch
-from tests.proxy.store.records import FULL, exchanges_of
-
-
-def test_two_processes_write_one_database(database: Database) -> None:
-    one, two = database, Database(database.url)
-    for number in range(20):
-        for name, opened in (("a", one), ("b", two)):
-            exchange = replace(FULL, id=f"{name}{number}")
-            opened.calls.write(CommitBatch(recorded=[exchange]), worker=name)
-    assert len(exchanges_of(two)) == 40
-
-
-def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseUnavailable):
-        Database(str(tmp_path / "no" / "such" / "folder" / "t.db")).prepare()
+from tests.proxy.store.records import FULL, exchanges_of, write
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
@@ -75,19 +59,6 @@ def test_a_database_is_reachable_once_it_is_prepared(tmp_path: Path) -> None:
     database.close()
 
 
-def test_garbage_is_not_reachable_though_its_pages_were_read_before(
-    tmp_path: Path,
-) -> None:
-    file = tmp_path / "t.db"
-    database = Database(str(file))
-    database.prepare()
-    assert database.is_reachable()
-    for path in (file, *tmp_path.glob("t.db-wal")):
-        path.write_bytes(b"\xa5" * path.stat().st_size)
-    assert not database.is_reachable()
-    database.close()
-
-
 def test_a_file_that_replaces_another_is_prepared_with_the_same_secrets(tmp_path: Path) -> None:
     file = tmp_path / "t.db"
     database = Database(str(file))
@@ -97,8 +68,8 @@ def test_a_file_that_replaces_another_is_prepared_with_the_same_secrets(tmp_path
     for path in tmp_path.iterdir():
         path.unlink()
     with pytest.raises(DatabaseUnavailable):
-        database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+        write(database, FULL)
+    write(database, FULL)
     assert exchanges_of(database) == (FULL,)
     assert database.deployment.secret("salt") == salt
     database.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -17,14 +15,10 @@ from proxy.store.tables import CommitBatch, metadata, server, workers
 from tests.proxy.store.records import BARE, FULL, exchanges_of
 
 
-def test_secrets_are_made_once_for_all_processes(database: Database) -> None:
-    one, two = database, Database(database.url)
-    assert (
-        one.deployment.secret("salt")
-        == two.deployment.secret("salt")
-        != one.deployment.secret("keyring")
-    )
-    assert len(one.deployment.secret("salt")) == 32
+def test_secrets_are_made_once_for_all_processes(database: Database, other: Database) -> None:
+    salt = database.deployment.secret("salt")
+    assert other.deployment.secret("salt") == salt != database.deployment.secret("keyring")
+    assert len(salt) == 32
 
 
 def test_secrets_that_were_handed_out_survive_a_replaced_database(database: Database) -> None:
@@ -42,27 +36,16 @@ def test_an_ended_session_is_forgotten_once_it_would_have_expired(database: Data
     assert database.deployment.ended_sessions() == {"b"}
 
 
-def test_a_link_is_used_once_in_all_processes(database: Database) -> None:
-    one, two = database.deployment, Database(database.url).deployment
-    assert one.use_link("a", ends=600, now=50.0)
-    assert not two.use_link("a", ends=600, now=50.0)
-    assert two.use_link("b", ends=700, now=50.0)
-
-
-def test_a_used_link_is_forgotten_once_it_has_expired(database: Database) -> None:
+def test_a_link_is_used_once_in_all_processes_and_forgotten_once_it_has_expired(
+    database: Database, other: Database
+) -> None:
     database.deployment.end_session("s", ends=100, now=50.0)
-    database.deployment.use_link("a", ends=100, now=50.0)
-    database.deployment.use_link("b", ends=700, now=100.0)
+    assert database.deployment.use_link("a", ends=100, now=50.0)
+    assert not other.deployment.use_link("a", ends=100, now=50.0)
+    assert other.deployment.use_link("b", ends=700, now=100.0)
     with create_engine(database.url).connect() as raw:
         names = set(raw.scalars(select(server.c.name).where(server.c.name.contains("."))))
     assert names == {"link.b", "ended.s"}, "sessions are another's affair"
-
-
-@pytest.fixture
-def other(database: Database) -> Iterator[Database]:
-    """Another process on the same database."""
-    with closing(Database(database.url)) as opened:
-        yield opened
 
 
 def test_one_process_has_the_turn_until_it_is_over(database: Database, other: Database) -> None:
@@ -87,10 +70,8 @@ def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
     assert database.calls.in_flight("r1") == 1, "a worker seen a second ago may live"
     database.heartbeat("me", host="elsewhere", now=195.0)
     database.heartbeat("me", host="elsewhere", now=200.0)
-    assert [exchange.ending for exchange in exchanges_of(database)] == [
-        Ending.COMPLETE,
-        Ending.LOST,
-    ]
+    endings = [exchange.ending for exchange in exchanges_of(database)]
+    assert endings == [Ending.COMPLETE, Ending.LOST]
     assert database.calls.in_flight("r1") == 0
 
 
@@ -168,20 +149,16 @@ def test_an_outage_is_over_when_the_first_process_after_all_died_begins(
     assert outage_over_at(database) == 139.0, "it has our pid, and is dead"
 
 
-def test_one_that_dies_among_others_is_no_outage(database: Database) -> None:
-    database.heartbeat("dead", host="a", now=100.0)
-    database.heartbeat("alive", host="b", now=120.0)
-    for now in (126.0, 131.0):
-        database.heartbeat("alive", host="b", now=now)
-        database.heartbeat("me", host="c", now=now)
-    assert outage_over_at(database) is None
-
-
-def test_one_that_outlived_the_start_of_another_was_no_outage(database: Database) -> None:
-    database.heartbeat("me", host="b", now=100.0)
-    database.heartbeat("dead", host="a", now=110.0)
-    for now in (130.0, 136.0, 141.0):
-        database.heartbeat("me", host="b", now=now)
+@pytest.mark.parametrize(
+    "beats",
+    [
+        "dead@100 alive@120 alive@126 me@126 alive@131 me@131",  # it died among others
+        "me@100 dead@110 me@130 me@136 me@141",  # one outlived the start of another
+    ],
+)
+def test_one_that_dies_is_no_outage(database: Database, beats: str) -> None:
+    for worker, _, now in (beat.partition("@") for beat in beats.split()):
+        database.heartbeat(worker, host=worker, now=float(now))
     assert outage_over_at(database) is None
 
 

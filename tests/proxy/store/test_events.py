@@ -8,15 +8,13 @@ from pathlib import Path
 
 from classifier.records import Ending
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch, Registration
-from tests.proxy.store.records import BARE, FULL
+from proxy.store.tables import Registration
+from tests.proxy.store.records import BARE, FULL, write
 
 
 def test_a_failed_call_is_an_event_of_its_rollouts_batch(database: Database) -> None:
     database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
-    database.calls.write(
-        CommitBatch(recorded=[FULL, replace(BARE, ending=Ending.COMPLETE)]), worker="w"
-    )
+    write(database, FULL, replace(BARE, ending=Ending.COMPLETE))
     rows, newest = database.events.of_batch("b", after=0)
     assert [row["kind"] for row in rows] == ["exchange_failed"]
     assert json.loads(rows[0]["data"]) == {
@@ -29,7 +27,7 @@ def test_a_failed_call_is_an_event_of_its_rollouts_batch(database: Database) -> 
 
 def test_events_of_another_batch_are_passed_over(database: Database) -> None:
     database.rollouts.register(Registration(id="r1", batch="other"), now=1.0)
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     assert database.events.of_batch("b", after=0) == ([], database.events.last_id())
 
 

@@ -18,7 +18,7 @@ from proxy.store.lane_minutes import OTHER, SERVERS, UNKNOWN_NAMES, LaneCounter,
 from proxy.store.references import ReferenceLane
 from proxy.store.rows import exchange_row
 from proxy.store.tables import CommitBatch, lane_minutes
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, write
 
 AUTH = Cause(subcategory=Subcategory.AUTH, transient=False, rule="status.401")
 ANSWERED = replace(
@@ -32,10 +32,6 @@ NOW = 6000.0
 def call(n: int, like: Exchange = ANSWERED, at: float = NOW, **facts: Any) -> Exchange:
     timing = Timing(started_at=at + n * 0.01, first_byte_s=0.25, duration_s=1.0)
     return replace(like, **{"id": f"x{n}", "timing": timing, "rollout_id": f"r{n}", **facts})
-
-
-def write(database: Database, *calls: Exchange, late: bool = False) -> None:
-    database.calls.write(CommitBatch(recorded=calls, late=late), worker="w")
 
 
 def sums(database: Database) -> tuple[int, int, int, int]:
@@ -103,19 +99,13 @@ def test_a_span_holds_each_minute_of_which_it_has_a_part(database: Database) -> 
 
 
 @pytest.mark.postgres_smoke
-def test_several_processes_add_up(database: Database) -> None:
-    other = Database(database.url)
-    try:
-        for n in range(4):
-            write(other if n % 2 else database, call(n, rollout_id="one"), call(10 + n, FAILED))
-        assert sums(database) == (2, 4, 4, 0)
-        [[tally]] = database.lane_minutes.tallies(since=0, until=NOW).values()
-        assert (tally.calls, tally.failed, dict(tally.answering)) == (
-            8, {"auth": 4}, {next(iter(tally.answering)): 4},
-        )  # fmt: skip
-        assert len(tally.failing) == 4
-    finally:
-        other.close()
+def test_several_processes_add_up(database: Database, other: Database) -> None:
+    for n in range(4):
+        write(other if n % 2 else database, call(n, rollout_id="one"), call(10 + n, FAILED))
+    assert sums(database) == (2, 4, 4, 0)
+    [[tally]] = database.lane_minutes.tallies(since=0, until=NOW).values()
+    assert (tally.calls, tally.failed, [*tally.answering.values()]) == (8, {"auth": 4}, [4])
+    assert len(tally.failing) == 4
 
 
 def test_names_that_agents_make_up_are_bounded(database: Database) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import random
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, insert, text
+from sqlalchemy import insert, text
 
 from classifier.batches import one_of, task_repeats, zero_of
 from classifier.records import Exchange
@@ -30,10 +29,10 @@ from proxy.store.listing import (
     grouped,
     has_rollout,
 )
-from proxy.store.tables import CommitBatch, Registration, exchanges, rollouts, verdicts
+from proxy.store.tables import Registration, exchanges, rollouts, verdicts
 from tests.pairs import PAIRINGS, Pairing, all_pairs, each_once
 from tests.postgres import Server
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, statements, write
 from tests.proxy.store.test_verdicts import verdict
 
 SEEN: dict[str, Any] = {
@@ -383,7 +382,7 @@ def test_a_time_of_failures_is_of_one_failed_call(database: Database) -> None:
         call("early", 10.0), call("both", 10.0), call("both", 30.0), call("late", 30.0),
         call("fine", 20.0, cause=None),
     ]  # fmt: skip
-    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    write(database, *calls)
 
     def listed(since: float | None = None, until: float | None = None) -> set[str]:
         query = RolloutQuery(failed_since=since, failed_until=until)
@@ -447,17 +446,8 @@ def _spread(row: Facts, number: int, part: int) -> Facts:
 
 @pytest.fixture
 def told() -> Iterator[list[tuple[str, Any]]]:
-    statements: list[tuple[str, Any]] = []
-
-    own = threading.get_ident()  # what a service of another test still does is not asked here
-
-    def hears(*heard: Any) -> None:
-        if threading.get_ident() == own:
-            statements.append((heard[2], heard[3]))
-
-    event.listen(Engine, "before_cursor_execute", hears)
-    yield statements
-    event.remove(Engine, "before_cursor_execute", hears)
+    with statements() as heard:
+        yield heard
 
 
 def plans(

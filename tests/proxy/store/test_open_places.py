@@ -13,6 +13,7 @@ from proxy.store.database import Database
 from proxy.store.open_places import NotJudged
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import Registration
+from tests.proxy.store.records import row_of
 from tests.proxy.store.test_rollouts import race
 from tests.proxy.store.test_verdicts import verdict
 
@@ -22,14 +23,18 @@ def go(database: Database, name: str, **facts: Any) -> Place:
     return Place(**database.rollouts.register(registration, now=float(name[1:])).place)
 
 
+def enrolment(name: str, **facts: Any) -> PreparedRegistration:
+    registration = Registration(id=name, batch="b", task="t", **facts)
+    return PreparedRegistration(registration=registration)
+
+
 def end(database: Database, name: str, *, measured: bool = False) -> None:
     database.rollouts.report(name, "{}", now=9.0)
     database.verdicts.store(verdict(name, scoreable="yes" if measured else "no"))
 
 
 def place(database: Database, name: str) -> Place:
-    row = database.rollouts.row(name)
-    assert row is not None
+    row = row_of(database, name)
     return Place(row["repeat"], row["attempt"])
 
 
@@ -95,21 +100,10 @@ def test_one_that_was_given_up_is_tried_again(database: Database) -> None:
 def test_several_of_one_transaction_are_told_apart(database: Database) -> None:
     go(database, "r1")
     end(database, "r1")
-    asked = [
-        PreparedRegistration(
-            registration=Registration(id=f"r{n}", batch="b", task="t", repeat=repeat)
-        )
-        for n, repeat in ((2, None), (3, None), (4, 2), (5, None))
-    ]
+    asked = [enrolment(f"r{n}", repeat=2 if n == 4 else None) for n in (2, 3, 4, 5)]
     database.rollouts.register_all(asked, now=2.0)
     places = [place(database, f"r{n}") for n in range(1, 6)]
-    assert places == [
-        Place(None, 0),
-        Place(None, 1),
-        Place(1, 0),
-        Place(2, None),
-        Place(3, 0),
-    ]
+    assert places == [*map(Place, (None, None, 1, 2, 3), (0, 1, 0, None, 0))]
 
 
 def test_an_outcome_that_registers_a_rollout_gives_it_its_place(database: Database) -> None:
@@ -132,9 +126,8 @@ def test_one_that_is_not_judged_is_to_be_judged_first(database: Database) -> Non
         go(database, "r3")
     assert raised.value.rollout_ids == ["r1", "r2"]
     assert database.rollouts.row("r3") is None
-    asked = [PreparedRegistration(registration=Registration(id="r3", batch="b", task="t"))]
     known = {"r1": True, "r2": False}
-    database.rollouts.register_all(asked, now=3.0, measured=known)
+    database.rollouts.register_all([enrolment("r3")], now=3.0, measured=known)
     assert place(database, "r3") == Place(2, 1)
 
 
@@ -160,15 +153,10 @@ def test_planned_repeats_are_told_from_others(database: Database) -> None:
 def test_planned_repeats_are_counted_once_when_they_are_registered_again(
     database: Database,
 ) -> None:
-    def asked(*names: str) -> list[PreparedRegistration]:
-        return [
-            PreparedRegistration(registration=Registration(id=name, batch="b", task="t", repeats=4))
-            for name in names
-        ]
-
-    database.rollouts.register_all(asked("r1", "r2"), now=1.0)
+    asked = {n: enrolment(f"r{n}", repeats=4) for n in range(1, 6)}
+    database.rollouts.register_all([asked[1], asked[2]], now=1.0)
     end(database, "r1")
-    database.rollouts.register_all(asked("r2", "r3", "r4", "r5"), now=2.0)
+    database.rollouts.register_all([asked[n] for n in (2, 3, 4, 5)], now=2.0)
     places = [place(database, f"r{n}") for n in range(1, 6)]
     assert places == [Place(0, 0), Place(1, 0), Place(2, 0), Place(3, 0), Place(0, 1)]
 
@@ -176,25 +164,19 @@ def test_planned_repeats_are_counted_once_when_they_are_registered_again(
 def test_what_a_registration_reads_does_not_grow_with_the_samples_of_its_task(
     database: Database,
 ) -> None:
-    statements, rows = 0, 0
+    rows: list[int] = []  # by statement
 
     def reads(_connection: Any, cursor: Any, statement: str, given: Any, *_: Any) -> None:
-        nonlocal statements, rows
-        statements += 1
-        if statement.startswith(("SELECT", "WITH")):
-            rows += len(cursor.connection.execute(statement, given).fetchall())
-
-    def counted(name: str) -> tuple[int, int]:
-        nonlocal statements, rows
-        statements, rows = 0, 0
-        event.listen(database.connections.writer, "after_cursor_execute", reads)
-        go(database, name)
-        event.remove(database.connections.writer, "after_cursor_execute", reads)
-        return statements, rows
+        reading = statement.startswith(("SELECT", "WITH"))
+        rows.append(len(cursor.connection.execute(statement, given).fetchall()) if reading else 0)
 
     costs = []
     for number in range(1, 60, 3):
-        costs.append(counted(f"r{number}"))
+        rows.clear()
+        event.listen(database.connections.writer, "after_cursor_execute", reads)
+        go(database, f"r{number}")
+        event.remove(database.connections.writer, "after_cursor_execute", reads)
+        costs.append((len(rows), sum(rows)))
         end(database, f"r{number}")
         go(database, f"r{number + 1}")
         end(database, f"r{number + 1}", measured=True)
@@ -202,23 +184,16 @@ def test_what_a_registration_reads_does_not_grow_with_the_samples_of_its_task(
     assert len(set(costs[2:])) == 1, costs
 
 
-def test_of_two_registrations_at_once_one_gets_the_next_attempt(database: Database) -> None:
-    other = Database(database.url)
+def test_of_two_registrations_at_once_one_gets_the_next_attempt(
+    database: Database, other: Database
+) -> None:
     for number in range(0, 40, 4):
         task, names = f"t{number}", [f"r{number + each}" for each in range(1, 4)]
         first = Registration(id=names[0], batch="b", task=task)
         database.rollouts.register(first, now=1.0)
         end(database, names[0])
-        race(
-            *(
-                partial(
-                    each.rollouts.register, Registration(id=name, batch="b", task=task), now=2.0
-                )
-                for each, name in ((database, names[1]), (other, names[2]))
-            )
-        )
-        assert {place(database, name) for name in names[1:]} == {
-            Place(None, 1),
-            Place(1, 0),
-        }
-    other.close()
+        race(*(
+            partial(each.rollouts.register, Registration(id=name, batch="b", task=task), now=2.0)
+            for each, name in ((database, names[1]), (other, names[2]))
+        ))  # fmt: skip
+        assert {place(database, name) for name in names[1:]} == {Place(None, 1), Place(1, 0)}

@@ -6,12 +6,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -26,7 +26,8 @@ from proxy.store.tables import CommitBatch, Gap
 from tests.postgres import CONNECT_S, Server, required
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.recording.test_storage_faults import durations_of, ready, wait_until_ready
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, exchanges_of, loaded, write
+from tests.waiting import until
 
 CALLS = 10
 
@@ -171,45 +172,28 @@ def test_connections_that_were_cut_cost_no_call(
     name = _name(postgres_url)
     with postgres_server.connect() as operator:
         for expected in range(2, 6):
-            cut = operator.execute(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s",
-                (name,),
-            ).fetchone()
-            assert cut is not None
-            assert cut[0] >= 1
+            assert one(operator, CUT, name) >= 1
             assert service.call("r").status_code == 200
             assert ready(service)["gaps"] == 0
             verdict = decided(service, "r")
             assert (verdict["health"], verdict["total_requests"]) == ("healthy", expected)
 
 
-def _in_background(work: Callable[[], object]) -> Callable[[], object]:
-    """Begin something; what is returned waits for its answer."""
-    answers: list[object] = []
-    thread = threading.Thread(target=lambda: answers.append(work()))
-    thread.start()
-
-    def answer() -> object:
-        thread.join(PATIENCE_S)
-        return answers[0]
-
-    return answer
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
 
 
-def _until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.02)
+CUT = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
+WAITS = "wait_event_type = 'Lock'"
 
 
-def _cut_waiting(operator: psycopg.Connection[tuple[Any, ...]], name: str) -> int:
-    row = operator.execute(
-        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-        " WHERE datname = %s AND wait_event_type = 'Lock'",
-        (name,),
-    ).fetchone()
-    return int(row[0]) if row else 0
+def one(connection: psycopg.Connection[tuple[Any, ...]], statement: LiteralString, *of: str) -> Any:
+    """Return the one value that is asked for."""
+    row = connection.execute(statement, of or None).fetchone()
+    assert row is not None
+    return row[0]
 
 
 FAILED = replace(FULL, id="f1")
@@ -217,14 +201,6 @@ FAILED = replace(FULL, id="f1")
 
 @pytest.fixture
 def database(postgres_url: str) -> Iterator[Database]:
-    opened = Database(postgres_url)
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def other(postgres_url: str) -> Iterator[Database]:
-    """Open the same database as another replica does."""
     opened = Database(postgres_url)
     yield opened
     opened.close()
@@ -242,7 +218,7 @@ def test_an_event_of_one_replica_rings_at_another(database: Database, other: Dat
     with database.events.subscribe(rung.release) as told:
         assert told
         assert rung.acquire(timeout=PATIENCE_S), "once, when it begins to listen"
-        other.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
+        write(other, FAILED)
         assert rung.acquire(timeout=PATIENCE_S)
 
 
@@ -252,8 +228,8 @@ def test_a_call_that_did_not_fail_is_no_event(
     name = _name(postgres_url)
     with postgres_server.connect(name) as hearing:
         hearing.execute(f"LISTEN {EVENTS_CHANNEL}".encode())
-        database.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
-        database.calls.write(CommitBatch(recorded=[replace(FULL, id="x2", cause=None)]), worker="w")
+        write(database, FAILED)
+        write(database, replace(FULL, id="x2", cause=None))
         hearing.execute(f"NOTIFY {EVENTS_CHANNEL}, 'the end'".encode())
         told = list(hearing.notifies(timeout=PATIENCE_S, stop_after=2))
     assert [event.payload for event in told] == ["", "the end"]
@@ -261,20 +237,18 @@ def test_a_call_that_did_not_fail_is_no_event(
 
 @pytest.mark.usefixtures("patient")
 def test_a_commit_cut_in_the_middle_is_made_again(
-    database: Database, postgres_server: Server, postgres_url: str
+    database: Database, postgres_server: Server, postgres_url: str, pool: ThreadPoolExecutor
 ) -> None:
     """Its statement waits for a lock; its connection is killed there."""
     name = _name(postgres_url)
-    database.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
+    write(database, FAILED)
     with postgres_server.connect(name) as other, postgres_server.connect() as operator:
         with other.transaction():
             other.execute("LOCK TABLE exchanges IN ACCESS EXCLUSIVE MODE")
-            answer = _in_background(partial(_written, database, CommitBatch(recorded=[FULL])))
-            _until(lambda: _cut_waiting(operator, name) > 0)
-        assert answer() == 1
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert [each.id for each in found[1].exchanges] == ["f1", "x1"]
+            answer = pool.submit(write, database, FULL)
+            until(lambda: one(operator, f"{CUT} AND {WAITS}", name) > 0)
+        answer.result(PATIENCE_S)
+    assert [each.id for each in exchanges_of(database)] == ["f1", "x1"]
 
 
 def test_a_lock_held_for_long_is_given_up_without_leaving_the_server(
@@ -287,17 +261,15 @@ def test_a_lock_held_for_long_is_given_up_without_leaving_the_server(
     monkeypatch.setattr("proxy.store.postgres._RECORDING_TIMEOUT_S", float(PATIENCE_S))
     opened = Database(postgres_url)
     with contextlib.closing(opened), postgres_server.connect(name) as other:
-        opened.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
+        write(opened, FAILED)
         before = _recorders(other)
         with other.transaction():
             other.execute("LOCK TABLE exchanges IN EXCLUSIVE MODE")
             with pytest.raises(DatabaseUnavailable, match="lock timeout"):
-                opened.calls.write(CommitBatch(recorded=[FULL]), worker="w")
-        opened.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+                write(opened, FULL)
+        write(opened, FULL)
         assert _recorders(other) == before
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert {each.id for each in found[1].exchanges} == {"f1", "x1"}
+    assert {each.id for each in exchanges_of(database)} == {"f1", "x1"}
 
 
 def _recorders(looking: psycopg.Connection[tuple[Any, ...]]) -> list[int]:
@@ -318,22 +290,17 @@ def test_a_listener_hears_again_after_a_restart(
         with stopped(postgres_server):
             pass
         assert rung.acquire(timeout=PATIENCE_S), "for what was told meanwhile"
-        other.calls.write(CommitBatch(recorded=[FAILED]), worker="w")
+        write(other, FAILED)
         assert rung.acquire(timeout=PATIENCE_S)
-
-
-def _commits_a_failure(database: Database) -> None:
-    _written(database, CommitBatch(recorded=[FAILED]))
-
-
-def _ends_a_batch(database: Database) -> None:
-    database.change(batch_ended, "b", 1.0)
 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize(
     ("kind", "writes"),
-    [("exchange_failed", _commits_a_failure), ("batch_ended", _ends_a_batch)],
+    [
+        ("exchange_failed", lambda database: write(database, FAILED)),
+        ("batch_ended", lambda database: database.change(batch_ended, "b", 1.0)),
+    ],
 )
 def test_events_become_visible_in_the_order_of_their_numbers(
     database: Database,
@@ -342,23 +309,19 @@ def test_events_become_visible_in_the_order_of_their_numbers(
     postgres_url: str,
     kind: str,
     writes: Callable[[Database], None],
+    pool: ThreadPoolExecutor,
 ) -> None:
     """A reader that has seen an event never misses one with a lower number."""
     name = _name(postgres_url)
     with postgres_server.connect(name) as slow, postgres_server.connect(name) as looking:
         with slow.transaction():
             slow.execute("SELECT pg_advisory_xact_lock(%s)", (Lock.EVENTS.key(),))
-            answer = _in_background(lambda: writes(other))
-            _until(lambda: _waiting(looking) == 1)
+            answer = pool.submit(writes, other)
+            until(lambda: _waiting(looking) == 1)
             slow.execute("INSERT INTO events (kind, at, data) VALUES ('slow', 1, '{}')")
-        answer()
+        answer.result(PATIENCE_S)
         kinds = slow.execute("SELECT kind FROM events ORDER BY id").fetchall()
     assert kinds == [("slow",), (kind,)]
-
-
-def _written(database: Database, batch: CommitBatch) -> int:
-    database.calls.write(batch, worker="w")
-    return 1
 
 
 def test_calls_stand_in_the_partition_of_their_month(
@@ -367,24 +330,27 @@ def test_calls_stand_in_the_partition_of_their_month(
     now = datetime(2031, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
     spread = {"now": now, "soon": now + 2, "later": now + 40 * 86400, "old": 1000.5}
     early = replace(FULL, id="early", timing=Timing(started_at=now + 1))
-    database.calls.write(CommitBatch(recorded=[early]), worker="w")  # before anybody made its month
+    write(database, early)  # before anybody made its month
     database.heartbeat("w", host="here", now=now)
     calls = [replace(FULL, id=name, timing=Timing(started_at=at)) for name, at in spread.items()]
-    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    write(database, *calls)
     with postgres_server.connect(_name(postgres_url)) as looking:
         rows = looking.execute("SELECT id, tableoid::regclass::text FROM exchanges").fetchall()
     assert dict(rows) == {
         "now": "exchanges_2031_12", "soon": "exchanges_2032_01", "early": "exchanges_2032_01",
         "later": "exchanges_2032_02", "old": "exchanges_else",
     }  # fmt: skip
-    found = database.rollouts.load("r1")
-    assert found is not None
+    found = loaded(database)
     assert [each.id for each in found[1].exchanges] == ["old", "now", "early", "soon", "later"]
 
 
 @pytest.mark.usefixtures("patient")
 def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
-    database: Database, other: Database, postgres_server: Server, postgres_url: str
+    database: Database,
+    other: Database,
+    postgres_server: Server,
+    postgres_url: str,
+    pool: ThreadPoolExecutor,
 ) -> None:
     names = ["r1", "r2", "r3"]
     gaps = {name: Gap(1, 1.0) for name in names}
@@ -395,29 +361,24 @@ def test_two_replicas_write_the_same_rollouts_without_waiting_in_a_circle(
         with slow.transaction():
             slow.execute("UPDATE rollouts SET attempt = 1 WHERE id = 'r2'")
             answers = [
-                _in_background(partial(_written, opened, CommitBatch(gaps=each)))
+                pool.submit(opened.calls.write, CommitBatch(gaps=each), worker="w")
                 for opened, each in ((database, gaps), (other, backwards))
             ]
-            _until(lambda: _waiting(looking) == 2)
-        assert [answer() for answer in answers] == [1, 1]
-    found = [database.rollouts.load(name) for name in names]
-    assert [each[1].gaps for each in found if each] == [3, 3, 3]
+            until(lambda: _waiting(looking) == 2)
+        for answer in answers:
+            answer.result(PATIENCE_S)
+    assert [loaded(database, name)[1].gaps for name in names] == [3, 3, 3]
 
 
 def _waiting(looking: psycopg.Connection[tuple[Any, ...]]) -> int:
-    row = looking.execute(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ).fetchone()
-    return int(row[0]) if row else 0
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    return int(one(looking, f"{asked} AND {WAITS}"))
 
 
 def test_a_text_longer_than_it_should_be_is_no_fault(database: Database) -> None:
     long = replace(FULL, model="m" * 5000, finish_reason="f" * 5000, request_bytes=1 << 40)
-    database.calls.write(CommitBatch(recorded=[long]), worker="w")
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert found[1].exchanges == (long,)
+    write(database, long)
+    assert exchanges_of(database) == (long,)
 
 
 @pytest.mark.parametrize(
@@ -427,8 +388,8 @@ def test_a_row_that_it_never_takes_is_the_rows_fault(
     database: Database, row: dict[str, Any]
 ) -> None:
     with pytest.raises(RowRejected):
-        database.calls.write(CommitBatch(recorded=[replace(FULL, **row)]), worker="w")
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+        write(database, replace(FULL, **row))
+    write(database, FULL)
 
 
 def test_a_database_made_anew_in_its_place_is_prepared(
@@ -438,8 +399,8 @@ def test_a_database_made_anew_in_its_place_is_prepared(
     with postgres_server.connect(_name(postgres_url)) as operator:
         operator.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     with pytest.raises(DatabaseUnavailable):
-        database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+        write(database, FULL)
+    write(database, FULL)
     assert database.rollouts.load("r1") is not None
     assert database.deployment.secret("salt") == before
 
@@ -456,16 +417,12 @@ def test_a_database_of_another_encoding_is_refused_in_words(postgres_server: Ser
         database.close()
 
 
-def test_replicas_that_start_at_once_make_one_schema(postgres_server: Server) -> None:
+def test_replicas_that_start_at_once_make_one_schema(
+    postgres_server: Server, pool: ThreadPoolExecutor
+) -> None:
     with postgres_server.database(prepared=False) as url:
         opened = [Database(url) for _ in range(4)]
-        answers = [_in_background(partial(_prepared, each)) for each in opened]
-        assert [answer() for answer in answers] == [1] * 4
+        assert len([*pool.map(Database.prepare, opened)]) == 4
         assert len({each.deployment.secret("keyring") for each in opened}) == 1
         for each in opened:
             each.close()
-
-
-def _prepared(database: Database) -> int:
-    database.prepare()
-    return 1

@@ -12,8 +12,9 @@ from classifier.records import Kind, Timing
 from classifier.reference_rules import Use
 from proxy.store.database import Database
 from proxy.store.references import ReferenceLane
-from proxy.store.tables import CommitBatch, Registration, verdicts
-from tests.proxy.store.records import FULL
+from proxy.store.tables import Registration
+from tests.proxy.store.records import FULL, write
+from tests.proxy.store.test_verdicts import verdict
 
 LANE = ReferenceLane("openai", "gpt-5")
 ONE = json.dumps([{"exchange_id": "c", "started_at": 10.0, "ended_at": 11.0, "answered": True}])
@@ -95,8 +96,7 @@ def test_a_use_is_what_an_agents_calls_to_an_upstream_have_in_common(
     for rollout_id, batch in (("r", "b"), ("elsewhere", "c")):
         database.rollouts.register(Registration(id=rollout_id, batch=batch), now=1.0)
     made: dict[str, Any] = {"rollout_id": "r", "timing": Timing(started_at=50.0)} | CALL | change
-    both = [replace(FULL, id=each, **made) for each in ("x", "y")]
-    database.calls.write(CommitBatch(recorded=both), worker="w")
+    write(database, *(replace(FULL, id=each, **made) for each in ("x", "y")))
     assert database.references.uses("openai", ["r"]) == ([] if use is None else [use])
 
 
@@ -104,32 +104,17 @@ def test_uses_are_those_of_the_rollouts_however_many_other_calls_there_were(
     database: Database,
 ) -> None:
     for number, rollout_id in enumerate(("r", "s", "t")):
-        registered = Registration(id=rollout_id, batch="b")
-        database.rollouts.register(registered, now=1.0 + number)
+        database.rollouts.register(Registration(id=rollout_id, batch="b"), now=1.0 + number)
     made = (("s", "m-1", 10.0), ("r", "m-2", 20.0), ("r", "m-3", 30.0), ("t", "m-4", 5.0))
-    found = [
-        replace(FULL, id=f"x{at}", **(CALL | {
-            "rollout_id": rollout_id, "model": model, "timing": Timing(started_at=at),
-        })) for rollout_id, model, at in made
-    ]  # fmt: skip
-    listings = [
-        replace(FULL, id=f"z{n}", rollout_id="r", kind=Kind.PROBE, timing=Timing(started_at=99.0))
-        for n in range(2_100)
-    ]
-    database.calls.write(CommitBatch(recorded=[*found, *listings]), worker="w")
+    for rollout_id, model, at in made:
+        facts = CALL | {"rollout_id": rollout_id, "model": model, "timing": Timing(started_at=at)}
+        write(database, replace(FULL, id=f"x{at}", **facts))
+    listed = replace(FULL, rollout_id="r", kind=Kind.PROBE, timing=Timing(started_at=99.0))
+    write(database, *(replace(listed, id=f"z{n}") for n in range(2_100)))
     assert database.references.last_registered("b") == ["t", "s", "r"]
     assert database.references.last_registered(None) == []
     uses = database.references.uses("openai", ["r", "t", "s"])
     assert [x.model for x in uses] == ["m-3", "m-2", "m-4", "m-1"]
-
-
-def verdict(rollout_id: str, took: str | None, *, provisional: bool = False) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(column.name for column in verdicts.columns)
-    return row | {
-        "rollout_id": rollout_id, "batch": None, "health": "healthy", "provisional": provisional,
-        "scoreable": "yes", "given_at": 12.0, "calls": 1, "verdict": "{}",
-        "reference_series": took, "began_at": 1.0,
-    }  # fmt: skip
 
 
 def test_a_final_verdict_given_before_its_series_ended_stands(database: Database) -> None:
@@ -139,7 +124,7 @@ def test_a_final_verdict_given_before_its_series_ended_stands(database: Database
     begun(database, "s1", 10.0)
     database.references.share("s1", [(name, "x") for name in ("late", "open")])
     for name in ("late", "open"):
-        database.verdicts.store(verdict(name, None, provisional=name == "open"))
+        database.verdicts.store(verdict(name, batch=None, calls=1, provisional=name == "open"))
     database.references.end("s1", at=20.0)
     database.references.share("s1", [(name, "y") for name in ("late", "open")])
     assert database.verdicts.unjudged(among=["late", "open"], limit=9).ids == ["open"]

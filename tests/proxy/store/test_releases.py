@@ -95,6 +95,7 @@ def test_a_service_goes_on_with_a_database_of_a_release(release: Release, tmp_pa
         goes_on(service)
 
 
+@pytest.mark.slow
 def test_a_service_goes_on_with_an_archive_of_a_release(
     release: Release, database_url: str, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -11,49 +11,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import event
 
 from classifier.records import Exchange, Kind
 from proxy.features.drills.store import Drills
-from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, Reported
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, loaded, row_of, statements, summed_up, write
 
 PATIENCE_S = 300.0
 
 
-def test_a_rollout_is_created_by_its_first_exchange(database: Database) -> None:
-    assert database.rollouts.load("r1") is None
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert not database.rollouts.is_registered("r1")
-
-
 def test_registration_fills_in_what_traffic_created(database: Database) -> None:
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
-    assert not database.rollouts.register(
-        Registration(id="r1", batch="b", model="m"), now=2.0
-    ).conflict
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert (found[1].batch, found[1].model, len(found[1].exchanges)) == ("b", "m", 1)
+    write(database, FULL)
+    assert not database.rollouts.is_registered("r1")
+    placed = Registration(id="r1", batch="b", model="m")
+    assert not database.rollouts.register(placed, now=2.0).conflict
+    _, found = loaded(database)
+    assert (found.batch, found.model, len(found.exchanges)) == ("b", "m", 1)
 
 
 def test_fallbacks_are_part_of_what_a_rollout_was_registered_with(database: Database) -> None:
     registration = Registration(id="r1", model="m", fallbacks="n\no p")
     assert without_policy(database.rollouts.register(registration, now=1.0)) == Registered()
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert found[1].models == ("m", "n", "o p")
+    assert loaded(database)[1].models == ("m", "n", "o p")
     assert without_policy(database.rollouts.register(registration, now=1.0)) == Registered()
     assert database.rollouts.register(replace(registration, fallbacks=None), now=1.0).conflict
-
-
-def test_registering_twice_is_harmless_with_the_same_facts_only(database: Database) -> None:
-    assert not database.rollouts.register(Registration(id="r1", batch="b"), now=1.0).conflict
-    assert not database.rollouts.register(Registration(id="r1", batch="b"), now=2.0).conflict
-    assert database.rollouts.register(Registration(id="r1", batch="c"), now=3.0).conflict
 
 
 def test_the_first_outcome_stands(database: Database) -> None:
@@ -85,26 +69,24 @@ def test_an_outcome_and_the_first_call_at_the_same_time_make_one_rollout(
     others = [Database(database.url) for _ in range(2)]
     for number in range(8):
         name = f"r{number}"
-        call = replace(FULL, id=name, rollout_id=name)
-        attributes = {"batch": "b"}
         said, again = (
             partial(
-                each.rollouts.report, name, "{}", now=2.0, attributes=attributes, registers=True
+                each.rollouts.report, name, "{}", now=2.0, attributes={"batch": "b"}, registers=True
             )
             for each in (database, others[0])
         )
-        write = partial(others[1].calls.write, CommitBatch(recorded=[call]), worker="w")
-        assert race(said, again, write) == [Reported(outcome="{}"), Reported(outcome="{}"), None]
-        found = database.rollouts.load(name)
-        assert found is not None
+        called = partial(write, others[1], replace(FULL, id=name, rollout_id=name))
+        assert race(said, again, called) == [Reported(outcome="{}"), Reported(outcome="{}"), None]
+        found = loaded(database, name)
         assert (found[0]["registered"], found[0]["outcome"]) == (True, "{}")
         assert (found[1].batch, len(found[1].exchanges)) == ("b", 1)
     for other in others:
         other.close()
 
 
-def test_of_two_outcomes_at_the_same_time_one_stands_whole(database: Database) -> None:
-    other = Database(database.url)
+def test_of_two_outcomes_at_the_same_time_one_stands_whole(
+    database: Database, other: Database
+) -> None:
     for number in range(8):
         name = f"r{number}"
         told = [
@@ -115,38 +97,29 @@ def test_of_two_outcomes_at_the_same_time_one_stands_whole(database: Database) -
             for each, batch in ((database, "b"), (other, "c"))
         ]  # fmt: skip
         first, second = race(*told)
-        row = database.rollouts.row(name)
-        assert row is not None
+        row = row_of(database, name)
         assert (row["batch"], row["outcome"]) in {("b", '"b"'), ("c", '"c"')}
         lost = Reported(outcome=row["outcome"], conflict=True)
         stood = Reported(outcome=row["outcome"])
         assert [first, second] == ([stood, lost] if row["batch"] == "b" else [lost, stood])
-    other.close()
 
 
-def test_of_two_registrations_at_the_same_time_one_stands_whole(database: Database) -> None:
-    other = Database(database.url)
+def test_of_two_registrations_at_the_same_time_one_stands_whole(
+    database: Database, other: Database
+) -> None:
     for turn in range(8):
         names = [f"r{turn}-{number}" for number in range(3)]
-        first, second = race(
-            *(
-                partial(
-                    each.rollouts.register_all,
-                    [enrolment(name, batch=batch) for name in named],
-                    now=1.0,
-                )
-                for each, batch, named in ((database, "b", names), (other, "c", names[1:2]))
-            )
-        )
+        asked = ((database, "b", names), (other, "c", names[1:2]))
+        first, second = race(*(
+            partial(each.rollouts.register_all, [enrolment(n, batch=batch) for n in named], now=1.0)
+            for each, batch, named in asked
+        ))  # fmt: skip
         assert isinstance(first, list)
         assert isinstance(second, list)
-        rows = [database.rollouts.row(name) for name in names]
-        batches = [row["batch"] for row in rows if row is not None]
-        lost = [batch == "c" for batch in batches]
+        lost = [row_of(database, name)["batch"] == "c" for name in names]
         assert lost in ([False] * 3, [False, True, False])
         assert [each.conflict for each in first] == lost
         assert [each.conflict for each in second] == [not lost[1]]
-    other.close()
 
 
 def test_an_outcome_fills_in_what_traffic_created_and_nothing_else(database: Database) -> None:
@@ -154,36 +127,38 @@ def test_an_outcome_fills_in_what_traffic_created_and_nothing_else(database: Dat
         return database.rollouts.report("r1", outcome, now=2.0, attributes={"batch": batch})
 
     assert reported("b") == Reported()
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     assert reported("b") == Reported(outcome="{}")
     assert database.rollouts.is_registered("r1")
     assert reported("c") == Reported(outcome="{}", conflict=True)
     database.rollouts.register(Registration(id="r2", batch="b"), now=1.0)
     conflict = database.rollouts.report("r2", "{}", now=2.0, attributes={"task": "t"})
     assert conflict.conflict
-    row = database.rollouts.row("r2")
-    assert row is not None
+    row = row_of(database, "r2")
     assert (row["outcome"], row["task"]) == (None, None)
+    write(database, replace(FULL, rollout_id="r3"))
+    for attributes, refused in (({}, False), ({"batch": "b"}, True)):
+        told = database.rollouts.report("r3", "{}", now=2.0, attributes=attributes)
+        assert told.conflict is refused, "it was judged outside of the batch"
+    assert row_of(database, "r3")["batch"] is None
 
 
 def test_a_revocation_is_never_postponed(database: Database) -> None:
     database.rollouts.register(Registration(id="r1"), now=1.0)
     for at, expected in ((50.0, 50.0), (80.0, 50.0), (20.0, 20.0)):
         database.rollouts.expire("r1", at=at)
-        row = database.rollouts.row("r1")
-        assert row is not None
-        assert row["revoked_at"] == expected
+        assert row_of(database)["revoked_at"] == expected
 
 
-def test_calls_of_a_drilled_rollout_are_numbered_across_processes(database: Database) -> None:
+def test_calls_of_a_drilled_rollout_are_numbered_across_processes(
+    database: Database, other: Database
+) -> None:
     database.rollouts.register(Registration(id="r1", fault='{"kind":"auth"}'), now=1.0)
-    other = Database(database.url)
     numbers = [Drills(one.connections).next_call("r1") for one in (database, other, database)]
     assert numbers == [1, 2, 3]
     assert Drills(database.connections).drilled() == {"r1"}
     database.rollouts.report("r1", "{}", now=2.0)
     assert Drills(database.connections).drilled() == frozenset()
-    other.close()
 
 
 ASKED = replace(FULL, tool_calls=1)  # began at 1000.5
@@ -196,6 +171,7 @@ LATER = replace(ASKED, id="x9", timing=replace(FULL.timing, started_at=1100.0))
         (1000.0, [ASKED], True, 1),
         (1000.0, [ASKED], False, 0),  # nobody died
         (1000.0, [ASKED, LATER], True, 0),  # it called again
+        (1000.0, [ASKED, replace(LATER, ending=None)], True, 0),  # that call is under way
         (1000.0, [replace(ASKED, tool_calls=0)], True, 0),  # it had its last answer
         (1000.0, [replace(ASKED, tool_calls=None)], True, 0),
         (1000.0, [replace(ASKED, role="judge")], True, 0),
@@ -209,26 +185,15 @@ def test_an_agent_that_was_to_call_again_when_all_died_may_have_met_no_service(
 ) -> None:
     database.heartbeat("before", host="here", now=1001.0)
     database.rollouts.register(Registration(id="r1"), now=registered_at)
-    database.calls.write(CommitBatch(recorded=calls), worker="before")
+    ended = [call for call in calls if call.ending is not None]
+    database.calls.write(CommitBatch(recorded=ended), worker="before")
     if died:  # a process of our own pid is dead at once
         database.heartbeat("after", host="here", now=1050.0)
+    opened = [call for call in calls if call.ending is None]
+    database.calls.write(CommitBatch(opened=opened), worker="after")
     for now in (1200.0, 1201.0):
         database.rollouts.report("r1", "{}", now=now)
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert found[1].gaps == gaps
-
-
-def test_an_agent_whose_call_is_under_way_has_called_again(database: Database) -> None:
-    database.heartbeat("before", host="here", now=1001.0)
-    database.rollouts.register(Registration(id="r1"), now=1000.0)
-    database.calls.write(CommitBatch(recorded=[ASKED]), worker="before")
-    database.heartbeat("after", host="here", now=1050.0)
-    database.calls.write(CommitBatch(opened=[LATER]), worker="after")
-    database.rollouts.report("r1", "{}", now=1200.0)
-    found = database.rollouts.load("r1")
-    assert found is not None
-    assert found[1].gaps == 0
+    assert loaded(database)[1].gaps == gaps
 
 
 # --- Many registrations at once do what they do one after another, in a few statements ------------
@@ -258,7 +223,7 @@ def state(database: Database) -> list[tuple[Any, ...]]:
 
 def prepared(database: Database) -> Database:
     database.prepare()
-    database.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id="seen")]), worker="w")
+    write(database, replace(FULL, rollout_id="seen"))
     return database
 
 
@@ -283,38 +248,21 @@ def test_many_at_once_are_as_one_after_another(database: Database, tmp_path: Pat
     other.close()
 
 
-@pytest.fixture
-def counted() -> Iterator[dict[str, int]]:
-    counts = {"statements": 0, "commits": 0}
-    own = threading.get_ident()  # what a service of another test still does is not counted
-
-    def spoke(*_: Any) -> None:
-        counts["statements"] += threading.get_ident() == own
-
-    def committed(*_: Any) -> None:
-        counts["commits"] += threading.get_ident() == own
-
-    event.listen(Engine, "before_cursor_execute", spoke)
-    event.listen(Engine, "commit", committed)
-    yield counts
-    event.remove(Engine, "before_cursor_execute", spoke)
-    event.remove(Engine, "commit", committed)
-
-
 def test_five_hundred_take_one_transaction_and_as_many_statements_as_one(
-    database: Database, counted: dict[str, int]
+    database: Database,
 ) -> None:
-    costs = []
+    commits: list[object] = []
+    event.listen(database.connections.writer, "commit", commits.append)
+    costs = set()
     for many in (1, 500):
         asked = [enrolment(f"{many}-{n}", batch=f"b{many}") for n in range(many)]
-        counted.update(statements=0, commits=0)
-        registered = database.rollouts.register_all(asked, now=1.0)
+        commits.clear()
+        with statements() as said:
+            registered = database.rollouts.register_all(asked, now=1.0)
         assert list(map(without_policy, registered)) == [Registered()] * many
-        costs.append(dict(counted))
-    assert costs[0] == costs[1]
-    assert costs[1]["commits"] == 1
+        costs.add((len(said), len(commits)))
+    assert [each[1] for each in costs] == [1]
     for many in (1, 500):
-        found = database.read(sum_up, f"b{many}")
-        assert found is not None
+        found = summed_up(database, f"b{many}")
         of_each = ("rollouts", "running", "verdict:unjudged", "part:running:", "standing::0")
         assert found.counts == dict.fromkeys(of_each, many)

@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import cast
 
-import pytest
 from sqlalchemy import RowMapping
 
 from classifier.codec import encode_exchange
 from classifier.records import Exchange, columns
-from proxy.store.rows import exchange_of, exchange_row, lost_row, open_row
+from proxy.store.rows import lost_row, open_row
 from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 from tests.proxy.store.records import BARE, FULL
-
-
-@pytest.mark.parametrize("exchange", [FULL, BARE], ids=["full", "bare"])
-def test_a_row_of_columns_is_the_exchange_it_was_made_from(exchange: Exchange) -> None:
-    row = exchange_row(exchange)
-    assert len(row) == len(EXCHANGE_COLUMNS)
-    assert exchange_of(row) == exchange
 
 
 def test_a_call_in_flight_that_is_lost_keeps_its_facts() -> None:

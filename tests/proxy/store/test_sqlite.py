@@ -106,21 +106,6 @@ def test_a_commit_of_one_call_alone_is_whole_or_nothing(file: Path, opened: Conn
     opened.close()
 
 
-def test_a_locked_file_is_unavailable_and_works_again_once_free(
-    file: Path, opened: Connections
-) -> None:
-    rows = Commit(rollouts=[("r1", 1.0)])
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(DatabaseUnavailable, match="locked") as raised:
-            opened.commits.commit(rows)
-        assert raised.value.kind == "OperationalError"
-        other.execute("ROLLBACK")
-    opened.commits.commit(rows)
-    assert count(file, "rollouts") == 1
-    opened.close()
-
-
 def test_a_commit_waits_for_a_transaction_of_this_process_with_the_patience_of_all(
     file: Path, opened: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,14 +223,6 @@ def test_no_checkpoint_is_made_of_a_file_that_is_gone(file: Path, opened: Connec
     file.rename(file.with_name("moved.db"))
     with pytest.raises(DatabaseUnavailable, match="moved or deleted"):
         opened.checkpoints.run()
-    opened.close()
-
-
-def test_a_closed_writer_opens_another_connection(file: Path, opened: Connections) -> None:
-    opened.commits.commit(Commit(rollouts=[("r1", 1.0)]))
-    opened.commits.close()
-    opened.commits.commit(Commit(rollouts=[("r2", 2.0)]))
-    assert count(file, "rollouts") == 2
     opened.close()
 
 

@@ -1,25 +1,19 @@
 from __future__ import annotations
 
 import sqlite3
-import threading
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Exchange, Kind, Timing
 from proxy.store import statistics
-from proxy.store.batches import newest
 from proxy.store.database import Database
 from proxy.store.statistics import usage
 from proxy.store.tables import CommitBatch, Registration
-from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.records import BARE, FULL, statements, write
 from tests.proxy.store.test_verdicts import verdict
-
-# --- Queries of pages and metrics: counted, filtered and paged in the database --------------------
 
 
 @pytest.fixture
@@ -27,16 +21,12 @@ def filled(database: Database) -> Database:
     for number, (name, batch) in enumerate((("a", "x"), ("b%", "y"), ("c", "x"), ("d", None))):
         database.rollouts.register(Registration(id=name, batch=batch, task="T"), now=float(number))
     calls = [FULL, replace(BARE, ending=Ending.COMPLETE)]
-    database.calls.write(
-        CommitBatch(recorded=[replace(c, rollout_id="a") for c in calls]), worker="w"
-    )
+    write(database, *(replace(each, rollout_id="a") for each in calls))
     database.calls.write(CommitBatch(opened=[replace(BARE, id="x3", rollout_id="c")]), worker="w")
     return database
 
 
-def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
-    [row] = filled.read(newest, limit=1)
-    assert dict(row) == {"batch": "x", "first_at": 0.0, "last_at": 2.0}
+def test_a_batch_has_a_span(filled: Database) -> None:
     assert filled.read(statistics.span, "x") == (0.0, 2.0)
     assert filled.read(statistics.span, "none") is None
 
@@ -53,7 +43,7 @@ def test_calls_that_name_no_rollout_are_counted_apart(filled: Database) -> None:
         replace(FULL, id=f"n{at}", rollout_id="unattributed", timing=Timing(started_at=float(at)))
         for at in (10, 20, 30)
     ]
-    filled.calls.write(CommitBatch(recorded=nameless), worker="w")
+    write(filled, *nameless)
     counted = [
         filled.read(statistics.service_counts, nameless_since=since) for since in (0.0, 10.0, 30.0)
     ]
@@ -75,14 +65,10 @@ def test_calls_are_counted_by_time_and_subcategory(
 
 
 def test_the_pulse_changes_with_every_call(filled: Database) -> None:
-    before = filled.read(statistics.pulse, batch="x"), filled.read(statistics.pulse, rollout_id="c")
-    filled.calls.write(
-        CommitBatch(
-            recorded=[replace(FULL, id="x4", rollout_id="c", timing=Timing(started_at=5000.0))]
-        ),
-        worker="w",
-    )
-    after = filled.read(statistics.pulse, batch="x"), filled.read(statistics.pulse, rollout_id="c")
+    asked: tuple[dict[str, str], ...] = {"batch": "x"}, {"rollout_id": "c"}
+    before = [filled.read(statistics.pulse, **of) for of in asked]
+    write(filled, replace(FULL, id="x4", rollout_id="c", timing=Timing(started_at=5000.0)))
+    after = [filled.read(statistics.pulse, **of) for of in asked]
     assert before[0] != after[0]
     assert before[1] != after[1]
 
@@ -115,7 +101,7 @@ def upstream_usage_filled(database: Database) -> Database:
         call("e", 121.0, upstream="v", model=None),
         call("f", 185.0, kind=Kind.ACTIVITY, rollout_id="alone"),
     ]
-    database.calls.write(CommitBatch(recorded=recorded), worker="w")
+    write(database, *recorded)
     return database
 
 
@@ -142,20 +128,10 @@ def test_calls_are_counted_by_step_upstream_answering_model_and_cause(
 
 
 def test_sqlite_reads_only_the_calls_of_the_window(tmp_path: Path) -> None:
-    asked: list[tuple[str, tuple[object, ...]]] = []
-    own = threading.get_ident()  # what a service of another test still does is not asked here
-
-    def note(_: object, __: object, text: str, values: tuple[object, ...], *more: object) -> None:
-        if threading.get_ident() == own:
-            asked.append((text, values))
-
     with closing(Database(str(tmp_path / "t.db"))) as database:
         database.prepare()
-        event.listen(Engine, "before_cursor_execute", note)
-        try:
+        with statements() as asked:
             database.read(usage, since=60.0, until=1000.0, step_s=60)
-        finally:
-            event.remove(Engine, "before_cursor_execute", note)
     with closing(sqlite3.connect(tmp_path / "t.db")) as file:
         plans = [
             row[3]

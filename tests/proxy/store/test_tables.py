@@ -8,7 +8,7 @@ from sqlalchemy import Column, Engine, create_engine, inspect, select
 
 from proxy.features.exports.rows import RECORD_TYPES
 from proxy.store.database import Database
-from proxy.store.tables import DERIVED, Registration, add, as_json, metadata, rollouts, server
+from proxy.store.tables import DERIVED, add, as_json, metadata, server
 
 
 def test_the_migrations_make_the_tables_the_code_declares(database: Database) -> None:
@@ -49,13 +49,6 @@ def test_a_row_is_added_once_and_never_replaced(database: Database) -> None:
 
 
 # --- What goes into the store: attributes as columns, JSON in one spelling ------------------------
-
-
-def test_attributes_of_a_registration_are_columns_of_rollouts() -> None:
-    attributes = Registration(id="r1", batch="b").attributes
-    assert "id" not in attributes
-    assert set(attributes) <= set(rollouts.columns.keys())
-    assert (attributes["batch"], attributes["task"]) == ("b", None)
 
 
 def test_one_value_has_one_spelling() -> None:

@@ -20,7 +20,7 @@ from proxy.store.tables import (
     rollouts,
     unjudged,
 )
-from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.records import BARE, FULL, write
 from tests.proxy.store.test_batch_counts import check_calls
 
 # --------------------------------------------------------------------------------------------------
@@ -38,10 +38,6 @@ def usage(database: Database, *keys: str) -> dict[tuple[Any, ...], dict[str, Any
         for row in rows
         if row[len(keys)]
     }
-
-
-def write(database: Database, *calls: Any, late: bool = False) -> None:
-    database.calls.write(CommitBatch(recorded=calls, late=late), worker="w")
 
 
 def test_a_call_is_counted_by_what_it_has_in_common(database: Database) -> None:

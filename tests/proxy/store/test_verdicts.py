@@ -11,14 +11,13 @@ from sqlalchemy import Connection, Engine, event
 
 from proxy.features.breakers.store import states_of
 from proxy.store import listing
-from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
 from proxy.store.events import NewEvent
 from proxy.store.listing import RolloutQuery
-from proxy.store.tables import CommitBatch, Registration, Row, metadata
+from proxy.store.tables import Registration, Row, metadata
 from proxy.store.verdicts import EndOfCalls, final_parts
 from tests.opcodes import Counting
-from tests.proxy.store.records import FULL, skip
+from tests.proxy.store.records import FULL, loaded, skip, summed_up, write
 
 
 def verdict(rollout_id: str = "r1", **values: object) -> dict[str, object]:
@@ -51,26 +50,20 @@ def test_only_what_misses_calls_is_judged_again(database: Database) -> None:
     database.verdicts.store(verdict("current", provisional=True))
     database.verdicts.store(verdict("final"))
     late = [replace(FULL, id=name, rollout_id=name) for name in ("outdated", "final")]
-    database.calls.write(CommitBatch(recorded=late), worker="w")
+    write(database, *late)
     assert database.verdicts.unjudged(limit=9).ids == ["new", "outdated"]
     assert database.verdicts.unjudged(among=["outdated", "final"], limit=9).ids == ["outdated"]
     assert database.verdicts.unjudged(batch="other", limit=9).ids == []
 
 
 def test_causes_of_earlier_attempts_come_in_their_order(database: Database) -> None:
-    for attempt in (2, 1, 3):
-        name = f"r{attempt}"
-        database.rollouts.register(
-            Registration(id=name, batch="b", task="t", attempt=attempt), now=1.0
-        )
-        database.verdicts.store(verdict(name, cause=f"cause {attempt}"))
-    for repeat in (0, 1):
-        name = f"s{repeat}"
-        sample = Registration(id=name, batch="b", task="t", repeat=repeat, attempt=0)
-        database.rollouts.register(sample, now=1.0)
-        database.verdicts.store(verdict(name, cause=f"of repeat {repeat}"))
-    assert database.verdicts.earlier_causes("b", "t", 3) == ["cause 1", "cause 2"]
-    assert database.verdicts.earlier_causes("b", "t", 3, repeat=1) == ["of repeat 1"]
+    for repeat, attempt in ((None, 2), (None, 1), (None, 3), (0, 0), (1, 0)):
+        name = f"{repeat}-{attempt}"
+        tried = Registration(id=name, batch="b", task="t", repeat=repeat, attempt=attempt)
+        database.rollouts.register(tried, now=1.0)
+        database.verdicts.store(verdict(name, cause=name))
+    assert database.verdicts.earlier_causes("b", "t", 3) == ["None-1", "None-2"]
+    assert database.verdicts.earlier_causes("b", "t", 3, repeat=1) == ["1-0"]
 
 
 def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Database) -> None:
@@ -79,7 +72,7 @@ def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Da
     for name, given_at in (("a", 9.0), ("b", 7.0), ("c", 8.0), ("done", 9.0)):
         database.verdicts.store(verdict(name, provisional=True, given_at=given_at))
         call = replace(FULL, id=name, rollout_id=name)
-        database.calls.write(CommitBatch(recorded=[call]), worker="w")
+        write(database, call)
     database.rollouts.report("done", "{}", now=10.0)
     assert database.verdicts.unjudged(limit=9).ids == ["done", "new", "b", "c", "a"]
     assert database.verdicts.unjudged(limit=9, running=2) == (["done", "new", "b"], 1)
@@ -101,17 +94,14 @@ def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
     database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
 
     def change() -> Row:
-        loaded = database.rollouts.load("r1")
-        assert loaded is not None
-        return loaded[0]
+        return loaded(database)[0]
 
     def health() -> object:
-        found = database.read(sum_up, "b")
-        assert found is not None
-        return {key: n for key, n in found.counts.items() if key.startswith("health:")}
+        counts = summed_up(database).counts
+        return {key: n for key, n in counts.items() if key.startswith("health:")}
 
     before = change()
-    database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
+    write(database, FULL)
     database.verdicts.store(verdict(provisional=True, health="undecided"), known=before)
     assert (health(), database.verdicts.unjudged(limit=9).ids) == ({}, ["r1"])
     now = change()
@@ -181,12 +171,10 @@ def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
         database.verdicts.store(verdict(name, provisional=True, scoreable="unknown"))
 
     def store(name: str, given: Mapping[str, Any]) -> None:
-        loaded = database.rollouts.load(name)
-        assert loaded is not None
         row = verdict(name, **given)
         parts = [*final_parts(None), _ReadsBreakers()]
         end = None if row["provisional"] else EndOfCalls(9.0, gaps=0)
-        database.verdicts.store(row, parts, known=loaded[0], end=end)
+        database.verdicts.store(row, parts, known=loaded(database, name)[0], end=end)
 
     for what, given, *_ in TURNS:  # the first ones compile statements
         for number in range(3):
