@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,8 @@ from proxy.store.errors import DatabaseUnavailable
 
 
 async def test_they_go_on_after_one_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
     monkeypatch.setattr(background, "EVERY_S", 0.001)
     made, several, in_loop = 0, asyncio.Event(), asyncio.get_running_loop()
     threads = set[int]()
@@ -38,7 +35,6 @@ async def test_they_go_on_after_one_that_failed(
     running.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await running
-    database.close()
 
 
 async def test_postgresql_makes_its_own() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import Connection, event
+from sqlalchemy import Connection
 
 from classifier.records import Attribution, Exchange, Timing
 from proxy.recording.backlog import recover
@@ -29,6 +29,7 @@ from tests.fakes import answers
 from tests.fakes.provider import Hang
 from tests.postgres import Server
 from tests.proxy.api.test_routes import ASK, CHAT, PATIENCE_S, PLAIN, Service, problem, serving
+from tests.proxy.store.records import statements
 from tests.waiting import until
 
 ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
@@ -270,13 +271,10 @@ class Call:
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(str(tmp_path / "t.db"))
-    opened.prepare()
+def database(database: Database) -> Database:
     for worker in ("w", "v"):
-        opened.workers.heartbeat(worker, host=worker, now=time.time())
-    yield opened
-    opened.close()
+        database.workers.heartbeat(worker, host=worker, now=time.time())
+    return database
 
 
 def access(now: Callable[[], float] = time.time, ends_at: float | None = None) -> Access:
@@ -295,6 +293,13 @@ def closer(
         database.closings, worker="w", access=known or access(), live=live,
         missing=lambda rollout: missing.get(rollout, 0), grace_s=0.0,
     )  # fmt: skip
+
+
+async def close_until(one: EndedRollouts, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        await one.close_ended()
 
 
 def ended(database: Database, rollout: str) -> int:
@@ -324,10 +329,7 @@ async def test_a_rollout_is_confirmed_when_its_calls_are_over_and_written(
         await one.close_ended()
         assert silent(database, "held", held) == ["w"]
     missing.clear()
-    deadline = time.monotonic() + PATIENCE_S
-    while silent(database, "held", held):
-        assert time.monotonic() < deadline
-        await one.close_ended()
+    await close_until(one, lambda: not silent(database, "held", held))
 
 
 async def test_who_ends_a_rollout_waits_until_its_calls_are_written(
@@ -385,11 +387,7 @@ async def test_a_key_that_expires_ends_the_calls_it_let_in(database: Database) -
     await one.close_ended()
     clock[0] = 105.0
     assert not call.closed
-    await one.close_ended()
-    deadline = time.monotonic() + PATIENCE_S
-    while not call.closed:
-        assert time.monotonic() < deadline
-        await one.close_ended()
+    await close_until(one, lambda: call.closed)
     live.leave("expires", call)
     live.enter("expires", later)  # by its bare path
     for _ in range(3):
@@ -408,21 +406,15 @@ async def test_a_database_that_took_anothers_place_counts_anew(
     database.change(lambda connection: connection.exec_driver_sql("DELETE FROM server"))
     live.enter("d", call)
     ended(database, "d")
-    await one.close_ended()
-    deadline = time.monotonic() + PATIENCE_S
-    while not call.closed:
-        assert time.monotonic() < deadline
-        await one.close_ended()
-    live.leave("d", call)
+    await close_until(one, lambda: call.closed)
 
 
 async def test_one_look_is_one_query_while_nothing_ends(database: Database) -> None:
     one = closer(database, LiveCalls(), {})
     one.begin()
     await one.close_ended()  # says so once
-    statements: list[str] = []
-    for engine in (database.connections.reader, database.connections.writer):
-        event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
-    for _ in range(5):
-        await one.close_ended()
-    assert len([each for each in statements if each != "BEGIN"]) == 5
+    lent = database.connections
+    with statements(lent.reader) as read, statements(lent.writer) as written:
+        for _ in range(5):
+            await one.close_ended()
+    assert (len(read), [each for each, _ in written if each != "BEGIN"]) == (5, [])
