@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,13 +27,6 @@ from tests.fakes.provider import Provider
 from tests.fakes.relaying import Book, make_context
 
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    with closing(Database(str(tmp_path / "t.db"))) as database:
-        database.prepare()
-        yield database
 
 
 @asynccontextmanager

@@ -240,13 +240,9 @@ def test_an_answer_without_the_word_is_none(
     text: str, finish: Finish, reasons: list[str | None], *, streamed: bool
 ) -> None:
     reply = Reply(
-        model="gpt-5",
-        input_tokens=18,
-        output_tokens=16 if finish == "length" else 4,
-        finish=Finish(finish),
-        text=tuple(text),
-        reasoning="" if text else "Let me see",
-    )
+        model="gpt-5", input_tokens=18, output_tokens=16 if finish == "length" else 4,
+        finish=Finish(finish), text=tuple(text), reasoning="" if text else "Let me see",
+    )  # fmt: skip
     lane = STREAMED if streamed else LANE
     with Provider(replies.answer(Api.CHAT, reply, streams=streamed)) as provider:
         calls, _ = ask(provider.url, lane)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,14 +26,6 @@ from tests.builders import calls
 FLEX = {"service_tier": "flex"}
 BETA = [(b"anthropic-beta", b"a-2031-01-01, b-2031")]
 _numbers = itertools.count()
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
-    yield database
-    database.close()
 
 
 def note(
