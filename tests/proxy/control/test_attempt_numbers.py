@@ -17,11 +17,6 @@ DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 TASKS = ("a", "b", "c")
 
 
-@pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
-
-
 def registered(service: Service, task: str, **facts: Any) -> dict[str, Any]:
     answer = service.http.post("/rollouts", json={"batch": "night", "task": task, **facts})
     assert answer.status_code == 201, answer.text
@@ -70,14 +65,6 @@ def test_a_repeat_whose_outcome_is_not_judged_yet_is_judged_before_the_next(
         ended(service, "b")
     assert numbers(registered(service, "a")) == (None, 1)
     assert numbers(registered(service, "b")) == (1, 0)
-
-
-def test_a_loop_that_samples_says_how_often(service: Service) -> None:
-    plan = [ended(service, "a", each, repeats=3) for each in (None, DEAD, None)]
-    assert [numbers(each) for each in plan] == [(0, 0), (1, 0), (2, 0)]
-    assert numbers(ended(service, "a", repeats=3)) == (1, 1)
-    told = service.get("/batches/night/check")
-    assert (told["valid"], told["repeats"], told["tries"]) == (True, 3, 4)
 
 
 def test_a_loop_that_says_once_runs_what_is_not_measured_and_nothing_else(
@@ -140,15 +127,3 @@ def test_an_id_whose_outcome_was_given_is_refused_with_the_fix(service: Service)
         "give a new one: it is then the next try at task 'a'"
     )
     assert numbers(registered(service, "a", id="mine-2")) == (None, 1)
-
-
-def test_an_outcome_alone_is_a_next_try_too(service: Service) -> None:
-    ended(service, "a", DEAD)
-    service.provider.plays(answers.chat())
-    service.http.post(f"/r/second/openai{CHAT}", json={"model": "gpt-5", "messages": []})
-    seen = {"status": "success", "prompts_executed": 1, "rewards": 1.0}
-    told = service.http.post(
-        "/rollouts/second/outcome", json={**seen, "batch": "night", "task": "a"}
-    )
-    assert numbers(told.json()) == (None, 1)
-    assert service.get("/batches/night/check")["valid"] is True

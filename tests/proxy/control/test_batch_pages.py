@@ -1,8 +1,7 @@
-"""The data of the pages of batches: earlier runs of a series, and tasks with all attempts."""
+"""The data of a batch's page of tasks: every attempt at every repeat, in any order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,36 +11,11 @@ from proxy.control.dashboard import (
     TaskKind,
     TaskOrder,
     TaskQuery,
-    batch_page,
-    newest_batches,
     task_page,
 )
 from proxy.control.queries import Service as ControlService
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, DOWN, play
-
-
-@pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
-
-
-@pytest.mark.postgres_smoke
-async def test_a_batch_has_the_earlier_ones_of_its_series(
-    service: Service, control: ControlService
-) -> None:
-    for night, reward, answer in ((20, 1.0, None), (21, 0.0, DEAD), (22, 0.5, None)):
-        play(service, f"r{night}", answer, batch=f"n-2026-11-{night}", reward=reward)
-    play(service, "other", batch="other", reward=1.0)
-    assert (await batch_page(control)).earlier == {
-        "n-2026-11-22": [("n-2026-11-20", 1.0), ("n-2026-11-21", None)],
-        "n-2026-11-21": [("n-2026-11-20", 1.0)],
-        "n-2026-11-20": [],
-        "other": [],
-    }
-    assert await newest_batches(control) == [
-        "other", "n-2026-11-22", "n-2026-11-21", "n-2026-11-20",
-    ]  # fmt: skip
 
 
 async def test_tasks_come_with_every_attempt_at_every_repeat(

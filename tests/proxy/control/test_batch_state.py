@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,32 +10,13 @@ import pytest
 from proxy.control import judge
 from proxy.control.judge import current_version
 from proxy.control.queries import Service as ControlService
-from proxy.routing.errors import Refusal, TokenBucket
+from proxy.routing.errors import TokenBucket
 from proxy.store.batches import outdated
 from proxy.store.database import Database
 from tests.fakes import answers
 from tests.features.exports.archives import exported, imported
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import CHAT, play
-
-
-@pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
-
-
-async def test_what_was_never_judged_is(service: Service, control: ControlService) -> None:
-    service.http.post("/rollouts", json={"id": "new", "batch": "b"})
-    first = await current_version(control, "b")
-    assert not first.waits
-    assert await current_version(control, "b") == first
-    play(service, "won", reward=1.0)
-    assert await current_version(control, "b") != first
-
-
-async def test_a_batch_that_does_not_exist_is_refused(control: ControlService) -> None:
-    with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
-        await current_version(control, "nobody")
 
 
 async def test_what_runs_is_judged_again_no_more_often_than_time_allows(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,16 +10,14 @@ from proxy.control import rollouts
 from proxy.control.queries import Service
 from proxy.store.database import Database
 from tests.fakes.control import control_over
+from tests.proxy.store.records import row_of
 from truezero.models import OutcomeRequest
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(str(tmp_path / "t.db"))
-    opened.prepare()
-    opened.workers.heartbeat("other", host="far", now=time.time())
-    yield opened
-    opened.close()
+def database(database: Database) -> Database:
+    database.workers.heartbeat("other", host="far", now=time.time())
+    return database
 
 
 def worker(database: Database, *, here: bool = True) -> Service:
@@ -34,8 +30,7 @@ def worker(database: Database, *, here: bool = True) -> Service:
 
 def stored(database: Database) -> tuple[bool, int]:
     """Whether the rollout is closed, and its gaps."""
-    row = database.rollouts.row("r")
-    assert row is not None
+    row = row_of(database, "r")
     return row["closed_at"] is not None, row["gaps"]
 
 

@@ -8,12 +8,6 @@ import pytest
 
 from proxy.control import queries
 
-
-def test_a_place_is_read_back() -> None:
-    place = [1.5, "r é/1", "task", None]
-    assert queries.decode_cursor(queries.encode_cursor(place)) == place
-
-
 DEEP = base64.urlsafe_b64encode(b"[" * 12_000).decode()
 
 
@@ -36,9 +30,3 @@ def test_a_name_is_text_without_a_null_character(value: object) -> None:
     assert queries.cursor_name("a b") == "a b"
     with pytest.raises(ValueError, match="not a name"):
         queries.cursor_name(value)
-
-
-def test_the_refusal_names_the_parameter() -> None:
-    refusal = queries.invalid_cursor()
-    assert (refusal.status, refusal.code) == (422, "invalid")
-    assert refusal.detail == "after: not a valid page cursor"

@@ -9,7 +9,7 @@ from classifier.records import Neighbours, RolloutRecord
 from classifier.references import NotRun, ReferenceSeries
 from proxy.control.evidence_kinds import as_it_stood, kinds, stands_on
 
-_RECORDS = 10_000
+_RECORDS = 500
 
 
 def drawn(draw: random.Random) -> RolloutRecord:

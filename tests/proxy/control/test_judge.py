@@ -58,14 +58,6 @@ def test_a_list_does_not_judge_again_what_has_not_changed(service: Service) -> N
     assert given_at(service) == before
 
 
-def test_a_list_judges_again_after_another_call(service: Service) -> None:
-    service.call()
-    assert [item["health"] for item in service.get("/rollouts")["items"]] == ["healthy"]
-    service.provider.plays(DEAD)
-    service.call()
-    assert [item["health"] for item in service.get("/rollouts")["items"]] == ["api_error"]
-
-
 def test_claims_whose_sum_no_database_takes_stop_no_list(service: Service) -> None:
     claimed = replace(FULL, usage=replace(FULL.usage, input_total=2**53 - 1, cost_usd=1e308))
     database = Database(str(service.database))
@@ -76,17 +68,6 @@ def test_claims_whose_sum_no_database_takes_stop_no_list(service: Service) -> No
     verdict = service.get("/rollouts/r1/verdict")
     assert (verdict["total_requests"], verdict["output_tokens"]) == (1030, 8 * 1030)
     assert [verdict[name] for name in ("input_tokens", "total_tokens", "cost_usd")] == [None] * 3
-
-
-def test_registering_what_traffic_created_judges_it_again(service: Service) -> None:
-    path = "/r/r1/openai/v1/chat/completions"
-    service.provider.plays(DEAD)
-    service.http.post(path, json={"model": "other", "messages": []})
-    service.provider.plays(answers.chat())
-    service.http.post(path, json={"model": "gpt-5", "messages": ["the longer one of the two"]})
-    assert service.get("/rollouts", health="healthy")["items"]
-    service.http.post("/rollouts", json={"id": "r1", "batch": "b", "model": "other"})
-    assert service.get("/batches/b")["health"] == {"api_error": 1}
 
 
 def test_what_has_ended_is_put_in_no_batch_afterwards(service: Service) -> None:
@@ -143,18 +124,6 @@ def test_a_reward_that_a_dead_judge_gave_is_null_wherever_it_is_read(service: Se
     assert (group["rewards"], group["valid"], group["baseline"]) == ([None], [False], None)
     shown = service.http.get("/ui/rollouts/r1", headers={"accept": "text/html"}).text
     assert "<s>0</s> <b>null</b>" in shown
-
-
-def test_what_the_runner_says_went_wrong_stays_its_own_error(service: Service) -> None:
-    judged_by_nobody(service)
-    service.http.post("/rollouts", json={"id": "r2", "batch": "b"})
-    service.http.post(f"/r/r2/as/judge/openai{CHAT}", json=ASK)
-    service.provider.plays(answers.healthy)
-    service.call("r2")
-    told = {**ZERO, "error": "the judge said nothing"}
-    result = service.http.post("/rollouts/r2/outcome", json=told).json()
-    assert (result["scoreable"], result["rewards"]) == ("no", None)
-    assert result["error"] == "the judge said nothing"
 
 
 def test_a_result_that_an_earlier_version_stored_says_the_same(service: Service) -> None:
@@ -253,27 +222,6 @@ def report(neighbours_service: Service, name: str, reward: float = 0.0) -> dict[
 def register(neighbours_service: Service, name: str, **facts: Any) -> None:
     asked = {"id": name, "batch": "b", "model": "gpt-5", "upstream": "openai", **facts}
     assert neighbours_service.http.post("/rollouts", json=asked).status_code == 201
-
-
-def test_a_batch_has_one_policy(neighbours_service: Service) -> None:
-    register(neighbours_service, "r1", policy=UNTRUSTED)
-    register(neighbours_service, "r1", policy=UNTRUSTED)
-    register(neighbours_service, "r2")
-    register(neighbours_service, "r3", batch="other", policy={"agents": "trusted"})
-    for name in ("r1", "r4"):
-        asked = {"id": name, "batch": "b", "model": "gpt-5", "upstream": "openai",
-                 "policy": {"agents": "trusted"}}  # fmt: skip
-        problem(neighbours_service.http.post("/rollouts", json=asked), 409, "batch_policy")
-    assert [
-        item["id"]
-        for item in neighbours_service.http.get("/rollouts", params={"batch": "b"}).json()["items"]
-    ] == ["r1", "r2"]
-    bad = {"policy": {"agents": "friendly"}}
-    problem(neighbours_service.http.post("/rollouts", json=bad), 422, "invalid")
-    report(neighbours_service, "joined")
-    exported = neighbours_service.http.get("/rollouts/export").text.splitlines()
-    trust = {line["id"]: line["agents"] for line in map(json.loads, exported) if "id" in line}
-    assert trust == {"r1": "untrusted", "r2": "untrusted", "r3": "trusted", "joined": "trusted"}
 
 
 @pytest.mark.postgres_smoke
@@ -630,16 +578,6 @@ def test_attempts_while_a_lane_answers_nobody_do_not_count(service: Service) -> 
     advised = [advice(service, number) for number in range(4)]
     assert [retry["eligible"] for retry in advised] == [True] * 4
     assert [retry["reason"] for retry in advised] == [FIRST, SECOND, *[SILENT] * 2]
-
-
-@pytest.mark.slow
-def test_attempts_count_once_a_lane_has_answered_others(service: Service) -> None:
-    for number in range(4):
-        advice(service, number)
-    advice(service, 0, "other")  # it is not the task's own failure
-    answer(service)
-    advised = [advice(service, number) for number in range(4, 6)]
-    assert [retry["reason"] for retry in advised[:2]] == [SECOND, USED]
 
 
 def test_one_task_that_fails_beside_answered_ones_is_retried_as_often_as_ever(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
@@ -38,11 +37,6 @@ DRIFTED: dict[str, Any] = {
     "check": "lane_drifted", "level": "info", "calls": 1, "of": 1, "evidence": [],
     "sentence": "1 of 1 answer came while openai · gpt-5 drifted", "about": {},
 }  # fmt: skip
-
-
-@pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
 
 
 def asked(**parameters: Any) -> ListParameters:

@@ -41,6 +41,21 @@ def call(upstream: str, model: str | None, **counts: int | float | None) -> Exch
     )  # fmt: skip
 
 
+NAMES = ("inputs", "cached", "written", "outputs")
+
+
+def sized(upstream: str, model: str, *size: int) -> float:
+    """The cost of a call of so many tokens that came in, were cached, were written, went out."""
+    fields = ("input_total", "cached_input_tokens", "cache_write_tokens", "output_total")
+    found = cost(call(upstream, model, **dict(zip(fields, size, strict=True))))
+    assert found is not None
+    return found
+
+
+def together(*sizes: tuple[int, ...]) -> dict[str, int]:
+    return dict(zip(NAMES, map(sum, zip(*sizes, strict=True)), strict=True))
+
+
 def cost(exchange: Exchange) -> float | None:
     return TABLE.cost(exchange)
 
@@ -92,14 +107,9 @@ def test_what_is_not_known_costs_null_not_zero(exchange: Exchange) -> None:
     assert cost(exchange) is None
 
 
-def test_a_gateway_under_a_providers_name_is_priced_as_that_provider() -> None:
-    assert cost(call("openai", "gpt-5", input_total=1000, output_total=0)) == pytest.approx(0.00125)
-
-
-def test_the_model_that_answered_is_the_one_that_is_paid() -> None:
+def test_the_model_that_answered_is_paid_and_a_gateway_under_a_providers_name_as_that() -> None:
     asked = call("openai", "gpt-5-nano", input_total=1000, output_total=0)
-    answered = replace(asked, answered_model="gpt-5")
-    assert cost(answered) == pytest.approx(0.00125)
+    assert cost(replace(asked, answered_model="gpt-5")) == pytest.approx(0.00125)
 
 
 def test_a_total_with_an_unknown_part_is_a_lower_bound() -> None:
@@ -122,45 +132,25 @@ def test_calls_of_a_day_cost_together_what_each_costs() -> None:
     day = int(DAY.timestamp() // 86_400)
     sizes = ((1000, 400, 100, 50), (31_000, 0, 0, 900), (250_000, 1000, 0, 10))
     for upstream, model, _ in PRICED:
-        calls = [
-            call(
-                upstream, model, input_total=inputs, cached_input_tokens=cached,
-                cache_write_tokens=written, output_total=outputs,
-            )
-            for inputs, cached, written, outputs in sizes
-        ]  # fmt: skip
-        first, second, large = [cost(each) for each in calls]
-        assert first is not None
-        assert second is not None
-        names = ("inputs", "cached", "written", "outputs")
-        together = dict(zip(names, map(sum, zip(*sizes[:2], strict=True)), strict=True))
-        summed = TABLE.of_sums(upstream, model, day, calls=2, **together)
+        first, second, large = [sized(upstream, model, *size) for size in sizes]
+        summed = TABLE.of_sums(upstream, model, day, calls=2, **together(*sizes[:2]))
         assert summed == pytest.approx(first + second), model
-        alone = dict(zip(names, sizes[2], strict=True))
-        assert TABLE.of_sums(upstream, model, day, calls=1, **alone) == large, "a tier of its own"
+        alone = TABLE.of_sums(upstream, model, day, calls=1, **together(sizes[2]))
+        assert alone == large, "a tier of its own"
     for upstream, unknown in (("nowhere", "gpt-5"), ("openai", None), ("openai", "nobody-knows")):
-        assert TABLE.of_sums(upstream, unknown, day, calls=2, **together) is None
+        assert TABLE.of_sums(upstream, unknown, day, calls=2, **together(*sizes[:2])) is None
 
 
 def test_calls_within_one_tier_cost_together_what_each_costs() -> None:
     day = int(DAY.timestamp() // 86_400)
     for upstream, model in (("gemini", "gemini-2.5-pro"), ("anthropic", "claude-sonnet-4-5")):
         sizes = ((200_001, 400, 100, 50), (255_000, 0, 0, 9000))
-        each = [
-            call(
-                upstream, model, input_total=inputs, cached_input_tokens=cached,
-                cache_write_tokens=written, output_total=outputs,
-            )
-            for inputs, cached, written, outputs in sizes
-        ]  # fmt: skip
-        costs = [cost(one) for one in each]
-        names = ("inputs", "cached", "written", "outputs")
-        together = dict(zip(names, map(sum, zip(*sizes, strict=True)), strict=True))
+        costs = sum(sized(upstream, model, *size) for size in sizes)
         assert TABLE.holds(upstream, model, day, above=200_000)
-        summed = TABLE.of_sums(upstream, model, day, calls=2, above=200_000, **together)
-        assert summed == pytest.approx(sum(one or 0 for one in costs)), model
-        lower = TABLE.of_sums(upstream, model, day, calls=2, **together)
-        assert lower is not None and lower < sum(one or 0 for one in costs)
+        summed = TABLE.of_sums(upstream, model, day, calls=2, above=200_000, **together(*sizes))
+        assert summed == pytest.approx(costs), model
+        lower = TABLE.of_sums(upstream, model, day, calls=2, **together(*sizes))
+        assert lower is not None and lower < costs
 
 
 def test_a_tier_that_calls_are_not_added_up_by_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

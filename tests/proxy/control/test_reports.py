@@ -91,35 +91,26 @@ def test_a_verdict_that_was_not_stored_is_made_up_for_by_who_asks(service: Servi
 # --- What a batch used: as its calls say one by one, and of how many nothing is known -------------
 
 
-@pytest.fixture
-def usage_service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
-
-
 UNCOUNTED = answers.whole({"choices": [{"message": {"content": "so"}}]})
 
 
-def filled(usage_service: Service) -> list[dict[str, Any]]:
+def filled(service: Service) -> list[dict[str, Any]]:
     """A batch with a judge, a failure, an unknown model and a call without counts; its calls."""
     for n in range(3):
-        play(usage_service, f"fine-{n}", task=f"t{n}")
-    play(usage_service, "dead", DEAD, task="t0")
-    play(usage_service, "unpriced", answers.chat("nobody-knows"), model="nobody-knows", task="t1")
-    usage_service.http.post("/rollouts", json={"id": "judged", "batch": "b", "task": "t2"})
+        play(service, f"fine-{n}", task=f"t{n}")
+    play(service, "dead", DEAD, task="t0")
+    play(service, "unpriced", answers.chat("nobody-knows"), model="nobody-knows", task="t1")
+    service.http.post("/rollouts", json={"id": "judged", "batch": "b", "task": "t2"})
     for role, answer in (("", UNCOUNTED), ("as/judge/", answers.chat())):
-        usage_service.provider.plays(answer)
-        usage_service.http.post(
-            f"/r/judged/{role}openai{CHAT}", json={"model": "gpt-5", "messages": []}
-        )
+        service.provider.plays(answer)
+        service.http.post(f"/r/judged/{role}openai{CHAT}", json={"model": "gpt-5", "messages": []})
     names = ("fine-0", "fine-1", "fine-2", "dead", "unpriced", "judged")
-    return [
-        call for name in names for call in usage_service.get(f"/rollouts/{name}/exchanges")["items"]
-    ]
+    return [call for name in names for call in service.get(f"/rollouts/{name}/exchanges")["items"]]
 
 
-def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(usage_service: Service) -> None:
-    calls = filled(usage_service)
-    told = usage_service.get("/batches/b/usage", by="role")
+def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(service: Service) -> None:
+    calls = filled(service)
+    told = service.get("/batches/b/usage", by="role")
     assert (told["batch"], told["by"]) == ("b", ["role"])
     for item in (*told["items"], told["sum"]):
         these = [call for call in calls if item.get("role", call["role"]) == call["role"]]
@@ -139,51 +130,48 @@ def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(usage_service: S
 
 
 @pytest.mark.parametrize("by", ["role", "task"])  # from what is kept of calls, and from calls
-def test_a_tier_or_paid_tools_make_a_cost_a_lower_bound(usage_service: Service, by: str) -> None:
-    play(usage_service, "plain")
-    plain = usage_service.get("/batches/b/usage", by=by)["sum"]
-    play(usage_service, "priority", answers.chat(service_tier="priority"), task="t1")
-    told = usage_service.get("/batches/b/usage", by=by)["sum"]
+def test_a_tier_or_paid_tools_make_a_cost_a_lower_bound(service: Service, by: str) -> None:
+    play(service, "plain")
+    plain = service.get("/batches/b/usage", by=by)["sum"]
+    play(service, "priority", answers.chat(service_tier="priority"), task="t1")
+    told = service.get("/batches/b/usage", by=by)["sum"]
     assert (told["billable_calls"], told["cost_known_calls"], told["special_calls"]) == (2, 1, 1)
     assert told["cost_usd"] == plain["cost_usd"]
-    (call,) = usage_service.get("/rollouts/priority/exchanges")["items"]
+    (call,) = service.get("/rollouts/priority/exchanges")["items"]
     assert (call["billed_as"], call["cost_usd"]) == ("priority", None)
     assert call["total_tokens"] is not None
 
 
 @pytest.mark.slow
 @pytest.mark.postgres_smoke
-def test_it_is_by_any_of_model_upstream_role_and_task(usage_service: Service) -> None:
-    filled(usage_service)
-    told = usage_service.get("/batches/b/usage")
+def test_it_is_by_any_of_model_upstream_role_and_task(service: Service) -> None:
+    filled(service)
+    told = service.get("/batches/b/usage")
     assert told["by"] == ["model", "upstream", "role"]
     most, *_ = told["items"]
     assert (most["upstream"], most["role"]) == ("openai", "agent"), "the most expensive first"
     by_task = {
-        each["task"]: each["calls"]
-        for each in usage_service.get("/batches/b/usage", by="task")["items"]
+        each["task"]: each["calls"] for each in service.get("/batches/b/usage", by="task")["items"]
     }
     assert by_task == {"t0": 2, "t1": 2, "t2": 3}
-    (whole,) = usage_service.get("/batches/b/usage", by="")["items"]
+    (whole,) = service.get("/batches/b/usage", by="")["items"]
     assert whole["calls"] == 7
-    refusal = problem(
-        usage_service.http.get("/batches/b/usage", params={"by": "key"}), 422, "invalid"
-    )
+    refusal = problem(service.http.get("/batches/b/usage", params={"by": "key"}), 422, "invalid")
     assert refusal["detail"] == "by: 'key' is none of model, upstream, role, task"
 
 
-def test_a_batch_without_calls_used_nothing_that_is_known(usage_service: Service) -> None:
-    usage_service.http.post("/rollouts", json={"id": "new", "batch": "b"})
-    told = usage_service.get("/batches/b/usage")
+def test_a_batch_without_calls_used_nothing_that_is_known(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "new", "batch": "b"})
+    told = service.get("/batches/b/usage")
     assert (told["items"], told["sum"]["calls"], told["sum"]["cost_usd"]) == ([], 0, None)
-    problem(usage_service.http.get("/batches/nobody/usage"), 404, "unknown_batch")
+    problem(service.http.get("/batches/nobody/usage"), 404, "unknown_batch")
 
 
 def test_calls_are_priced_one_by_one_where_a_price_changes_within_a_sum(
-    usage_service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    filled(usage_service)
-    told = usage_service.get("/batches/b/usage")
+    filled(service)
+    told = service.get("/batches/b/usage")
     asked: list[Any] = []
 
     def holds(_self: PriceTable, *args: Any, above: int) -> bool:
@@ -192,7 +180,7 @@ def test_calls_are_priced_one_by_one_where_a_price_changes_within_a_sum(
 
     monkeypatch.setattr(PriceTable, "holds", holds)
     monkeypatch.setattr(reports, "usage_sums", lambda *_: call_sums(*_)[:1])  # would be wrong
-    again = usage_service.get("/batches/b/usage")
+    again = service.get("/batches/b/usage")
     assert asked
     for name, value in told["sum"].items():
         near = isinstance(value, float)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Timing
 from proxy.control.queries import Service as ControlService
@@ -24,10 +21,9 @@ from proxy.control.rollout_view import (
 )
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, statements, write
 
 WHOLE = replace(
     FULL, rollout_id="long", ending=Ending.COMPLETE, status=200, cause=None, injected=False,
@@ -35,11 +31,6 @@ WHOLE = replace(
     output_seen=True, content_seen=True, pending=None, written_call=None, answered_model=None,
     key_source=None, model_ambiguous=False,
 )  # fmt: skip
-
-
-@pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
 
 
 def fill(service: Service, count: int) -> None:
@@ -50,7 +41,7 @@ def fill(service: Service, count: int) -> None:
     failed = replace(WHOLE, status=429, cause=FULL.cause, output_seen=False)
     calls.append(replace(failed, id="z", timing=Timing(started_at=float(count))))
     with closing(Database(service.database)) as database:
-        database.calls.write(CommitBatch(recorded=calls), worker="gone")
+        write(database, *calls)
 
 
 async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
@@ -58,17 +49,9 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
     control: ControlService,
 ) -> None:
     fill(service, 1000)
-    read: list[str] = []
-
-    def counted(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "exchanges" in statement:  # not those of the service's own rounds
-            read.append(statement)
-
-    event.listen(Engine, "after_cursor_execute", counted)
-    try:
+    with statements(control.database.connections.reader) as asked:
         page = await rollout_detail(control, "long")
-    finally:
-        event.remove(Engine, "after_cursor_execute", counted)
+    read = [each for each, _ in asked if "exchanges" in each]  # not of the service's own rounds
     assert (len(page.calls), page.total, set(page.marked)) == (1000, 1000, {"z"})
     assert list(page.details) == ["z"]
     assert 0 < len(read) < 10, "statements, whatever the number of calls"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -18,7 +16,6 @@ from proxy.control.rollouts import access_of
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
-from proxy.store.database import Database
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import ASK, Service, problem
@@ -28,29 +25,12 @@ from truezero.models import RolloutRegistered, RolloutRequest
 TOKEN = {"authorization": "Bearer t0ken"}
 
 
-@pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
-
-
 def called(service: Service) -> None:
     """Have a rollout of batch b make a call, which fails for a while."""
     service.http.post("/rollouts", json={"id": "called", "batch": "b"})
     service.provider.plays(answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR])
     asked = {"model": "gpt-5", "messages": []}
     service.http.post("/r/called/openai/v1/chat/completions", json=asked)
-
-
-def test_registration_says_where_to_point_an_agent(service: Service) -> None:
-    answer = service.http.post("/rollouts", json={"id": "a/b", "batch": "x", "model": "gpt-5"})
-    assert answer.status_code == 201
-    got = answer.json()
-    base = str(service.http.base_url).rstrip("/")
-    assert got["base_urls"]["openai"] == f"{base}/r/a%2Fb/openai/v1"
-    assert got["base_urls"]["anthropic"] == f"{base}/r/a%2Fb/anthropic"
-    assert got["env"]["OPENAI_BASE_URL"] == got["base_urls"]["openai"]
-    assert (got["admitted"], got["error"]) == (True, None)
-    assert got["key"].startswith("tz-")
 
 
 def test_a_role_gets_access_of_its_own(services: Services) -> None:
@@ -74,21 +54,10 @@ def test_a_role_gets_access_of_its_own(services: Services) -> None:
     assert [call["role"] for call in calls] == ["judge", "user"]
 
 
-def test_an_id_is_made_where_none_is_given(service: Service) -> None:
-    one, two = (service.http.post("/rollouts", json={}).json()["id"] for _ in range(2))
-    assert one != two
-
-
 def test_the_public_address_can_differ_from_the_runners(services: Services) -> None:
     service = services(PUBLIC_URL="http://host.docker.internal:8383/")
     got = service.http.post("/rollouts", json={"id": "r"}).json()
     assert got["base_urls"]["openai"] == "http://host.docker.internal:8383/r/r/openai/v1"
-
-
-def test_registering_again_needs_the_same_facts(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "r", "batch": "a"})
-    assert service.http.post("/rollouts", json={"id": "r", "batch": "a"}).status_code == 201
-    problem(service.http.post("/rollouts", json={"id": "r", "batch": "b"}), 409, "rollout_exists")
 
 
 def test_a_batch_has_one_reward_range_which_its_first_registration_states(service: Service) -> None:
@@ -110,13 +79,6 @@ def test_a_batch_has_one_reward_range_which_its_first_registration_states(servic
     assert [(r["id"], r["reward_range"]) for r in records if r["record"] == "rollout"] == [
         ("r0", [-1.0, 1.0]), ("r1", [-1.0, 1.0]), ("r3", [-1.0, 1.0]),
     ]  # fmt: skip
-
-
-def test_a_batch_that_was_begun_without_a_reward_range_gets_none(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "r0", "batch": "b"})
-    late = {"id": "r1", "batch": "b", "reward_range": [0, 1]}
-    refused = problem(service.http.post("/rollouts", json=late), 409, "batch_policy")
-    assert "batch 'b' was registered without a reward_range" in refused["detail"]
 
 
 def test_a_rollout_of_its_own_calls_may_be_given_a_reward_range(service: Service) -> None:
@@ -180,59 +142,6 @@ def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
         assert call["id"] in own, "the page calls it by the same number"
 
 
-def test_repeating_an_outcome_is_harmless_and_contradicting_it_is_not(service: Service) -> None:
-    service.call()
-    seen = {"status": "success", "rewards": {"reward": 1}}
-    once, again = (service.http.post("/rollouts/r1/outcome", json=seen) for _ in range(2))
-    assert once.json() == again.json()
-    other = {**seen, "rewards": {"reward": 0}}
-    problem(service.http.post("/rollouts/r1/outcome", json=other), 409, "outcome_exists")
-
-
-@pytest.mark.postgres_smoke
-def test_rollouts_are_listed_by_what_they_are(service: Service) -> None:
-    for name, batch in (("good", "b1"), ("bad", "b1"), ("other", "b2")):
-        service.http.post("/rollouts", json={"id": name, "batch": batch, "task": f"t-{name}"})
-    service.call("good")
-    service.call("other")
-    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
-    service.call("bad")
-
-    def ids(**filters: str) -> set[str]:
-        return {item["id"] for item in service.get("/rollouts", **filters)["items"]}
-
-    assert ids() == {"good", "bad", "other"}
-    assert ids(batch="b1") == {"good", "bad"}
-    assert ids(task="t-bad") == {"bad"}
-    assert ids(health="api_error") == {"bad"}
-    assert ids(subcategory="auth") == {"bad"}
-    assert ids(fingerprint="auth:401") == {"bad"}
-    assert ids(batch="b2", health="api_error") == set()
-    assert ids(batch="nobody's") == set()
-
-
-def test_a_list_comes_in_pages(service: Service) -> None:
-    for number in range(5):
-        service.http.post("/rollouts", json={"id": f"r{number}"})
-    first = service.get("/rollouts", limit=2)
-    second = service.get("/rollouts", limit=2, after=first["next"])
-    last = service.get("/rollouts", limit=2, after=second["next"])
-    pages = [item["id"] for page in (first, second, last) for item in page["items"]]
-    assert pages == [f"r{number}" for number in range(5)]
-    assert last["next"] is None
-    problem(service.http.get("/rollouts", params={"after": "junk"}), 422, "invalid")
-
-
-def test_registration_can_be_required(services: Services) -> None:
-    service = services(REQUIRE_REGISTRATION="1")
-    problem(service.call("new"), 401, "unregistered_rollout")
-    problem(service.http.get("/rollouts/new/verdict"), 404, "unknown_rollout")
-    problem(report(service, "new", batch="b"), 404, "unknown_rollout")
-    assert service.get("/rollouts")["items"] == []
-    service.http.post("/rollouts", json={"id": "new"})
-    assert service.call("new").status_code == 200
-
-
 # --- outcomes of rollouts that nobody registered ---------------------------------------------
 
 
@@ -264,12 +173,6 @@ def test_an_outcome_registers_a_rollout_that_made_no_call_and_finds_it(service: 
     assert report(service, "a/b").json() == result  # what it leaves out does not differ
 
 
-def test_an_outcome_may_register_without_a_batch(service: Service) -> None:
-    assert report(service, "r1").json()["error_category"] == "suspected_api_error"
-    nothing = dict.fromkeys(NAMED)
-    assert listed(service, "r1") == {**nothing, "registered": True}
-
-
 def test_outcomes_of_unregistered_rollouts_count_once_each_and_stop_nothing(
     service: Service,
 ) -> None:
@@ -282,41 +185,6 @@ def test_outcomes_of_unregistered_rollouts_count_once_each_and_stop_nothing(
     report(service, "r5", **named)
     (lane,) = service.get("/batches/b/breaker")["lanes"]
     assert (lane["phase"], lane["tripped_by"]) == ("closed", ["r1", "r2", "r3", "r4", "r5"])
-
-
-def test_the_verdict_on_an_outcome_that_registers_is_an_event_of_its_batch(
-    service: Service,
-) -> None:
-    for _ in range(2):
-        report(service, "r1", batch="b")
-    with closing(Database(service.database)) as database:
-        events, _ = database.events.of_batch("b", after=0)
-    assert [(event["kind"], event["rollout_id"]) for event in events] == [("verdict_given", "r1")]
-
-
-def test_an_outcome_fills_in_a_rollout_that_only_its_calls_created(service: Service) -> None:
-    service.call()
-    assert report(service, "r1", **NAMED).json()["rewards"] == {"reward": 0.0}
-    assert listed(service, "r1") == {**NAMED, "registered": True}
-    assert service.get("/batches/b")["health"] == {"healthy": 1}
-
-
-def test_an_outcome_cannot_say_otherwise_than_the_registration(service: Service) -> None:
-    service.http.post("/rollouts", json={"id": "r1", "batch": "b", "task": "t"})
-    problem(report(service, "r1", batch="c"), 409, "rollout_exists")
-    problem(report(service, "r1", repeat=0), 409, "rollout_exists")
-    problem(service.http.get("/rollouts/r1/result"), 409, "no_outcome")
-    assert report(service, "r1", batch="b").status_code == 200
-    problem(report(service, "r1", task="u"), 409, "rollout_exists")
-    problem(report(service, "r1", batch="b", rewards={"reward": 1}), 409, "outcome_exists")
-
-
-@pytest.mark.postgres_smoke
-def test_an_outcome_that_stands_keeps_the_batch_it_was_judged_in(service: Service) -> None:
-    service.call()
-    assert report(service, "r1").status_code == 200
-    problem(report(service, "r1", batch="b"), 409, "rollout_exists")
-    assert listed(service, "r1")["batch"] is None
 
 
 @pytest.mark.postgres_smoke
@@ -439,20 +307,6 @@ def test_the_service_may_say_what_a_filter_is_to_batches_that_do_not(services: S
     assert healths == {"r1": "healthy", "r2": "api_error", "unregistered": "healthy"}
 
 
-def test_a_list_takes_a_repeat_and_an_attempt(service: Service) -> None:
-    for name, repeat, attempt in (("a", 0, 0), ("b", 1, 0), ("c", 1, 1)):
-        asked = {"id": name, "batch": "b", "task": "t", "repeat": repeat, "attempt": attempt}
-        assert service.http.post("/rollouts", json=asked).status_code == 201
-    for filters, expected in (
-        ({"repeat": 1}, ["b", "c"]), ({"attempt": 0}, ["a", "b"]),
-        ({"repeat": 1, "attempt": 1}, ["c"]), ({"repeat": 2}, []),
-    ):  # fmt: skip
-        items = service.get("/rollouts", **filters)["items"]
-        assert [item["id"] for item in items] == expected, filters
-    for bad in ("-1", "first", str(2**31)):
-        problem(service.http.get(f"/rollouts?repeat={bad}"), 422, "invalid")
-
-
 # --- Keys and base URLs of a rollout's agent and of its other roles -------------------------------
 
 KEYRING = Keyring(b"s" * 32)
@@ -509,8 +363,3 @@ async def test_each_of_many_is_answered_as_it_would_be_alone(
             assert set(each.roles) == {"judge"}
     assert isinstance(done[-1], RolloutRegistered)
     assert done[-1].id not in ("a", "b")
-
-
-async def test_a_single_one_that_is_refused_raises(control: ControlService) -> None:
-    with pytest.raises(Refusal, match="nowhere"):
-        await rollouts.register(control, RolloutRequest(upstream="nowhere"), public_url=URL)

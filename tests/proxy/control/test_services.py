@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from proxy.control import batches, judge, listing, rollouts
-from proxy.control.dashboard import batch_page
-from proxy.control.queries import Service, VersionedCache, readiness
+from proxy.control import listing, rollouts
+from proxy.control.queries import Service, VersionedCache
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch
-from tests.builders import exchange
 from tests.fakes.control import control_over
 from truezero import models
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(str(tmp_path / "t.db"))
-    opened.prepare()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
@@ -43,24 +30,6 @@ def control(database: Database, changed: list[str]) -> Service:
         database, new_id=lambda: f"id-{next(ids)}", now=lambda: float(next(clock)),
         access_changed=changed.append, close_here=close,
     )  # fmt: skip
-
-
-async def test_a_rollout_goes_through_every_subject(control: Service, database: Database) -> None:
-    request = models.RolloutRequest(id="r1", batch="b", task="t", attempt=0)
-    registered = await rollouts.register(control, request, public_url="http://proxy")
-    assert registered.base_urls["openai"].startswith("http://proxy/r/r1/openai")
-    database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
-    outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
-    result = await rollouts.report(control, "r1", outcome)
-    verdict = await judge.verdict(control, "r1")
-    assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
-    assert (await batches.check(control, "b"))["valid"]
-    of_batch = models.ListParameters(batch=["b"])
-    assert [item["id"] for item in (await listing.rollout_page(control, of_batch))["items"]] == [
-        "r1"
-    ]
-    assert (await readiness(control))["status"] == "ready"
-    assert (await batch_page(control)).total == 1
 
 
 async def test_ids_come_from_the_source_that_was_handed_in(control: Service) -> None:

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
 from classifier.records import Cause, Ending, Exchange, Timing
 from classifier.verdicts import Subcategory
@@ -28,7 +26,7 @@ from proxy.store.database import Database
 from proxy.store.lane_minutes import LaneStep, Took, quantile
 from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, statements
 
 # --- Figures of upstreams, computed from counts over time -----------------------------------------
 
@@ -142,11 +140,6 @@ DOWN = replace(
 
 
 @pytest.fixture
-def service(on_both: Callable[..., Service]) -> Service:
-    return on_both()
-
-
-@pytest.fixture
 def at_noon(control: ControlService) -> ControlService:
     """The control plane at a whole hour."""
     return replace(control, now=lambda: NOW)
@@ -164,19 +157,11 @@ def recorded_call(n: int, ago_s: float, like: Exchange = ANSWERED, **facts: obje
 
 async def counted_report(control: ControlService) -> tuple[WindowReport, int]:
     """The report of a day, and how many statements read calls for it."""
-    asked: list[str] = []
-
-    def counted(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "call_usage." in statement or "FROM lane_minutes" in statement:
-            asked.append(statement)  # not those of the service's own rounds
-
     control.statuses.clear()
-    event.listen(Engine, "after_cursor_execute", counted)
-    try:
+    with statements(control.database.connections.reader) as asked:
         report = await upstream_report(control, NOW - 86_400)
-    finally:
-        event.remove(Engine, "after_cursor_execute", counted)
-    return report, len(asked)
+    read = ("call_usage.", "FROM lane_minutes")  # not those of the service's own rounds
+    return report, sum(any(each in said for each in read) for said, _ in asked)
 
 
 async def test_all_keys_and_models_are_counted_without_another_statement(
