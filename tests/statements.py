@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from sqlalchemy import event
 
@@ -21,3 +22,11 @@ def hearing(database: Database, hears: Callable[..., None]) -> Iterator[None]:
     finally:
         for engine in engines:
             event.remove(engine, "before_cursor_execute", hears)
+
+
+@contextmanager
+def statements(database: Database) -> Iterator[list[tuple[str, Any]]]:
+    """Note statements, with their values."""
+    heard: list[tuple[str, Any]] = []
+    with hearing(database, lambda *said: heard.append((said[2], said[3]))):
+        yield heard

@@ -30,10 +30,11 @@ from proxy.store.tables import lane_minutes as lane_minutes_table
 from tests.fakes.provider import Answer, Wait
 from tests.opcodes import opcodes
 from tests.proxy.api.test_routes import CHAT, Service
-from tests.proxy.store.records import FULL, statements
+from tests.proxy.store.records import FULL
 from tests.proxy.store.records import write as written
 from tests.proxy.web.test_pages import page
 from tests.proxy.web.test_pages import words as words_of
+from tests.statements import statements
 from tests.waiting import until
 from truezero.models import StatusReport
 
@@ -169,7 +170,7 @@ async def test_few_rows_are_read_however_many_there_are(
     service: Service, at_noon: ControlService
 ) -> None:
     write(service, *some(1500, 3500, ANSWERED), *some(1300, 3500, FAILED))
-    with statements(at_noon.database.connections.reader) as asked:
+    with statements(at_noon.database) as asked:
         report = await status_report(at_noon)
         of_lanes = [each for each, _ in asked if "FROM lane_minutes" in each]
         assert 0 < len(of_lanes) <= 4, "whatever the service's own rounds ask meanwhile"

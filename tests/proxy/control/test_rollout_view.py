@@ -23,7 +23,8 @@ from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
-from tests.proxy.store.records import FULL, statements, write
+from tests.proxy.store.records import FULL, write
+from tests.statements import statements
 
 WHOLE = replace(
     FULL, rollout_id="long", ending=Ending.COMPLETE, status=200, cause=None, injected=False,
@@ -49,7 +50,7 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
     control: ControlService,
 ) -> None:
     fill(service, 1000)
-    with statements(control.database.connections.reader) as asked:
+    with statements(control.database) as asked:
         page = await rollout_detail(control, "long")
     read = [each for each, _ in asked if "exchanges" in each]  # not of the service's own rounds
     assert (len(page.calls), page.total, set(page.marked)) == (1000, 1000, {"z"})

@@ -26,7 +26,8 @@ from proxy.store.database import Database
 from proxy.store.lane_minutes import LaneStep, Took, quantile
 from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
-from tests.proxy.store.records import FULL, statements
+from tests.proxy.store.records import FULL
+from tests.statements import statements
 
 # --- Figures of upstreams, computed from counts over time -----------------------------------------
 
@@ -158,7 +159,7 @@ def recorded_call(n: int, ago_s: float, like: Exchange = ANSWERED, **facts: obje
 async def counted_report(control: ControlService) -> tuple[WindowReport, int]:
     """The report of a day, and how many statements read calls for it."""
     control.statuses.clear()
-    with statements(control.database.connections.reader) as asked:
+    with statements(control.database) as asked:
         report = await upstream_report(control, NOW - 86_400)
     read = ("call_usage.", "FROM lane_minutes")  # not those of the service's own rounds
     return report, sum(any(each in said for each in read) for said, _ in asked)

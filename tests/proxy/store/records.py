@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
-from typing import Any
-
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection
 
 from classifier.records import (
     AnswerState,
@@ -83,26 +78,6 @@ def summed_up(database: Database, batch: str = "b") -> SummedBatch:
 
 def write(database: Database, *calls: Exchange, late: bool = False) -> None:
     database.calls.write(CommitBatch(recorded=calls, late=late), worker="w")
-
-
-@contextlib.contextmanager
-def statements(engine: Engine | type[Engine] = Engine) -> Iterator[list[tuple[str, Any]]]:
-    """Hear statements and their values: this thread's alone where no engine is named.
-
-    What a service of another test still does is not heard.
-    """
-    heard: list[tuple[str, Any]] = []
-    own = threading.get_ident()
-
-    def hear(*said: Any) -> None:
-        if engine is not Engine or threading.get_ident() == own:
-            heard.append((said[2], said[3]))
-
-    event.listen(engine, "before_cursor_execute", hear)
-    try:
-        yield heard
-    finally:
-        event.remove(engine, "before_cursor_execute", hear)
 
 
 def skip(database: Database, registration: Registration, *, now: float = 1.0) -> None:

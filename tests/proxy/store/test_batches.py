@@ -15,8 +15,9 @@ from proxy.store.batch_versions import batch_version, note_changed
 from proxy.store.batches import FLAT_TOKENS, BatchCursor, call_sums, newest, usage_sums
 from proxy.store.database import Database
 from proxy.store.tables import Registration, as_json
-from tests.proxy.store.records import statements, summed_up, write
+from tests.proxy.store.records import summed_up, write
 from tests.proxy.store.test_verdicts import verdict
+from tests.statements import statements
 
 
 def play(
@@ -67,7 +68,7 @@ def test_a_batch_is_read_in_as_many_statements_however_many_rollouts_it_has(
     taken = set()
     for number in range(12):
         play(database, f"r{number}", float(number), failed=False, provisional=False)
-        with statements(database.connections.reader) as asked:
+        with statements(database) as asked:
             summed_up(database)
         taken.add(len(asked))
     assert len(taken) == 1
@@ -249,7 +250,7 @@ def test_pages_join_also_between_batches_of_one_moment(batch_list_filled: Databa
 def test_a_page_is_read_in_the_order_of_an_index(batch_list_filled: Database) -> None:
     if not batch_list_filled.is_sqlite:
         return  # so few rows are sorted whatever there is
-    with statements() as told:
+    with statements(batch_list_filled) as told:
         for after in (None, BatchCursor(2.0, "c")):
             batch_list_filled.read(newest, after=after, limit=2)
     with batch_list_filled.connections.reading() as connection:

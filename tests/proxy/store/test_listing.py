@@ -32,8 +32,9 @@ from proxy.store.listing import (
 from proxy.store.tables import Registration, exchanges, rollouts, verdicts
 from tests.pairs import PAIRINGS, Pairing, all_pairs, each_once
 from tests.postgres import Server
-from tests.proxy.store.records import FULL, statements, write
+from tests.proxy.store.records import FULL, write
 from tests.proxy.store.test_verdicts import verdict
+from tests.statements import statements
 
 SEEN: dict[str, Any] = {
     "kind": "inference", "method": "POST", "role": "agent", "upstream": "openai", "api": "chat",
@@ -445,8 +446,8 @@ def _spread(row: Facts, number: int, part: int) -> Facts:
 
 
 @pytest.fixture
-def told() -> Iterator[list[tuple[str, Any]]]:
-    with statements() as heard:
+def told(many: Database) -> Iterator[list[tuple[str, Any]]]:
+    with statements(many) as heard:
         yield heard
 
 

@@ -18,7 +18,8 @@ from proxy.features.drills.store import Drills
 from proxy.store.database import Database
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, Reported
-from tests.proxy.store.records import FULL, loaded, row_of, statements, summed_up, write
+from tests.proxy.store.records import FULL, loaded, row_of, summed_up, write
+from tests.statements import statements
 
 PATIENCE_S = 300.0
 
@@ -257,7 +258,7 @@ def test_five_hundred_take_one_transaction_and_as_many_statements_as_one(
     for many in (1, 500):
         asked = [enrolment(f"{many}-{n}", batch=f"b{many}") for n in range(many)]
         commits.clear()
-        with statements() as said:
+        with statements(database) as said:
             registered = database.rollouts.register_all(asked, now=1.0)
         assert list(map(without_policy, registered)) == [Registered()] * many
         costs.add((len(said), len(commits)))

@@ -12,8 +12,9 @@ from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.statistics import usage
 from proxy.store.tables import CommitBatch, Registration
-from tests.proxy.store.records import BARE, FULL, statements, write
+from tests.proxy.store.records import BARE, FULL, write
 from tests.proxy.store.test_verdicts import verdict
+from tests.statements import statements
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ def test_calls_are_counted_by_step_upstream_answering_model_and_cause(
 def test_sqlite_reads_only_the_calls_of_the_window(tmp_path: Path) -> None:
     with closing(Database(str(tmp_path / "t.db"))) as database:
         database.prepare()
-        with statements() as asked:
+        with statements(database) as asked:
             database.read(usage, since=60.0, until=1000.0, step_s=60)
     with closing(sqlite3.connect(tmp_path / "t.db")) as file:
         plans = [
