@@ -473,6 +473,37 @@ def test_without_javascript_each_page_says_the_same(shown: Shown, reader: Opener
     scripted.complaints.clear()
 
 
+@pytest.mark.parametrize(
+    ("path", "sorts", "text"),
+    [
+        ("/", "Score", "sonnet"),
+        ("/ui/rollouts", "Task", "sonnet"),
+        (f"{BATCH}?tab=rollouts", "Task", "tb-01"),
+        (f"{BATCH}?tab=tasks", "Score", "tb-01"),
+        (f"{BATCH}?tab=cost", "Calls", "sonnet"),
+        (f"{BATCH}?tab=again", "Task", "tb-01"),
+        ("/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly", "Task", "tb-01"),
+        ("/ui/causes", "Rollouts", "auth"),
+        ("/ui/upstreams?window=86400", "Failed", "gpt"),
+    ],
+)
+def test_without_javascript_every_list_is_sorted_and_searched(
+    shown: Shown, reader: Opener, path: str, sorts: str, text: str
+) -> None:
+    page = reader(shown.url, java_script_enabled=False).opens(path)
+    rows = page.locator("[data-rows] > tr[data-key]")
+    every = rows.count()
+    head = page.locator("thead th", has_text=re.compile(f"^{sorts}$"))
+    head.get_by_role("link").first.click()
+    expect(page.locator("thead th[aria-sort]").first).to_have_text(sorts)
+    search = page.get_by_role("search").get_by_role("searchbox").first
+    search.fill(text)
+    search.press("Enter")
+    expect(page).to_have_url(re.compile(f"text={text}"))
+    assert 0 < rows.count() <= every
+    assert all(text in row.casefold() for row in rows.all_inner_texts())
+
+
 def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> None:
     tab = reader(shown.url, java_script_enabled=False)
     page = tab.opens("/")
