@@ -337,25 +337,6 @@ _Ways: TypeAlias = list[tuple[Way, frozenset[ServingGroup]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Serving:
-    """One way in which calls of a rollout's main lane were served; None is unknown."""
-
-    rollout_id: str
-    upstream: str
-    asked: str | None = None
-    answered: str | None = None
-    served_by: str | None = None
-    system_fingerprint: str | None = None
-
-    @property
-    def way(self) -> Way:
-        """All but the rollout."""
-        return (
-            self.upstream, self.asked, self.answered, self.served_by, self.system_fingerprint,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFinding:
     """A finding of a check about a batch, not about one rollout.
 
@@ -399,41 +380,15 @@ def _is_way(value: object) -> bool:
     return all(each is None or isinstance(each, str) for each in value)
 
 
-def servings_of(rollout_id: str, answers: Iterable[Exchange]) -> list[Serving]:
-    """Return the same, with the rollout's id."""
-    return [
-        Serving(
-            rollout_id=rollout_id,
-            upstream=upstream or "",
-            asked=asked,
-            answered=answered,
-            served_by=served_by,
-            system_fingerprint=fingerprint,
-        )
-        for upstream, asked, answered, served_by, fingerprint in ways_of(answers)
-    ]
-
-
-def compare(servings: Iterable[Serving], *, declared: Collection[str] = ()) -> list[BatchFinding]:
-    """Return what differs between the rollouts of a batch, the worst first.
-
-    Arguments:
-        servings: of the main lanes of all its rollouts, in any order.
-        declared: models that registrations name as fallbacks of the one under test.
-    """
-    ways: dict[Way, set[ServingGroup]] = {}
-    for each in servings:
-        ways.setdefault(each.way, set()).add(ServingGroup(1, (each.rollout_id,)))
-    return compare_ways(ways, declared=declared)
-
-
 def compare_ways(
     ways: Mapping[Way, Collection[ServingGroup]], *, declared: Collection[str] = ()
 ) -> list[BatchFinding]:
-    """Return the same of rollouts by way: a batch of thousands has few ways.
+    """Return what differs between the rollouts of a batch, the worst first.
 
     Arguments:
-        ways: no rollout is in two of the groups of which each is served in all of these ways.
+        ways: the rollouts of each way in which main lanes were served, in any order; no rollout
+            is in two of the groups of which each is served in all of these ways.
+        declared: models that registrations name as fallbacks of the one under test.
     """
     ordered = sorted(ways.items(), key=lambda pair: [fact or "" for fact in pair[0]])
     known = [(way, frozenset(rollouts)) for way, rollouts in ordered]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import permutations
 from typing import Any
 
@@ -7,14 +8,15 @@ from classifier.tables import shipped
 from classifier.validity.serving import (
     MODEL_SUBSTITUTED,
     BatchFinding,
-    Serving,
+    ServingGroup,
+    Way,
     are_other_models,
-    compare,
+    compare_ways,
     distinct,
     priced_models,
     promises_none,
     same_model,
-    servings_of,
+    ways_of,
 )
 from tests.classifier.validity.judged import call, level, record
 from tests.priced_models import names, version
@@ -102,12 +104,20 @@ def test_one_model_is_listed_once() -> None:
 # --- What differs between the rollouts of a batch -------------------------------------------------
 
 
-def serving(rollout: str, answered: str | None = "gpt-5", **facts: Any) -> Serving:
+def serving(rollout: str, answered: str | None = "gpt-5", **facts: Any) -> tuple[str, Way]:
     said = {"upstream": "openai", "asked": "gpt-5", "answered": answered} | facts
-    return Serving(rollout_id=rollout, **said)
+    names = ("upstream", "asked", "answered", "served_by", "system_fingerprint")
+    return rollout, tuple(map(said.get, names))
 
 
-def levels(*servings: Serving, **declared: Any) -> list[tuple[str, str]]:
+def compare(servings: Iterable[tuple[str, Way]], **declared: Any) -> list[BatchFinding]:
+    ways: dict[Way, set[ServingGroup]] = {}
+    for rollout, way in servings:
+        ways.setdefault(way, set()).add(ServingGroup(1, (rollout,)))
+    return compare_ways(ways, **declared)
+
+
+def levels(*servings: tuple[str, Way], **declared: Any) -> list[tuple[str, str]]:
     found = compare(servings, **declared)
     return [(finding.check, finding.level.value) for finding in found]
 
@@ -178,7 +188,6 @@ def test_the_order_makes_no_difference() -> None:
 
 def test_a_rollouts_calls_are_served_in_few_ways() -> None:
     answers = [call(answered_model="gpt-5", served_by="A")] * 3 + [call(answered_model="o3")]
-    assert servings_of("r1", answers) == [
-        serving("r1", "gpt-5", served_by="A"), serving("r1", "o3"),
-    ]  # fmt: skip
-    assert compare(servings_of("r1", answers)) == compare(servings_of("r1", answers[::-1]))
+    ways = [serving("r1", "gpt-5", served_by="A"), serving("r1", "o3")]
+    assert ways_of(answers) == [way for _, way in ways]
+    assert set(ways_of(answers[::-1])) == set(ways_of(answers))
