@@ -26,7 +26,7 @@ from classifier.records import (
     columns,
 )
 from classifier.references import ReferenceSeries
-from classifier.results import OutcomeError, Result, validate
+from classifier.results import Result, validate
 from classifier.verdicts import Verdict
 
 Json = dict[str, object]
@@ -144,16 +144,11 @@ def _exchange_encoder() -> Callable[[Exchange], Json]:
     return encode
 
 
-_encode_exchange = _exchange_encoder()
+encode_exchange: Callable[[Exchange], Json] = _exchange_encoder()
+"""Encode a call under contract §2's names, then what else classifying it again needs.
 
-
-def encode_exchange(exchange: Exchange) -> Json:
-    """Encode a call under contract §2's names, then what else classifying it again needs.
-
-    Times are seconds; ``started_at`` since the epoch. Without a cause the names of a cause are
-    None.
-    """
-    return _encode_exchange(exchange)
+Times are seconds; ``started_at`` since the epoch. Without a cause the names of a cause are None.
+"""
 
 
 def encode_cause(cause: Cause | None) -> Json:
@@ -330,8 +325,9 @@ def decode_exchange(source: Mapping[str, object]) -> Exchange:
     )
 
 
-_encode_outcome = _encoder(Outcome)
-_encode_rollout = _encoder(
+encode_outcome: Callable[[Outcome], Json] = _encoder(Outcome)
+"""Encode an outcome under contract §2's names."""
+encode_rollout: Callable[[RolloutRecord], Json] = _encoder(
     RolloutRecord,
     sparse=(
         "client_cache",
@@ -344,19 +340,16 @@ _encode_rollout = _encoder(
     ),
     without=("exchanges", "outcome"),
 )
+"""Encode a rollout without its exchanges and its outcome."""
+encode_limit_reached: Callable[[LimitReached], Json] = _encoder(LimitReached)
+"""Encode the limit that refused a rollout's call."""
 _encode_neighbours, _encode_series = _encoder(Neighbours), _encoder(ReferenceSeries)
-_encode_limit_reached = _encoder(LimitReached)
 _read_limit_reached: Callable[[str, object], LimitReached] = _record_reader(LimitReached)
 _read_series: Callable[[str, object], ReferenceSeries] = _record_reader(ReferenceSeries)
 _read_references: Callable[[str, object], dict[str, ReferenceSeries]]
 _read_references = _mapping_reader(_read_series)
 _read_neighbours: Callable[[str, object], dict[str, Neighbours]]
 _read_neighbours = _mapping_reader(_record_reader(Neighbours))
-
-
-def encode_outcome(outcome: Outcome) -> Json:
-    """Encode an outcome under contract §2's names."""
-    return _encode_outcome(outcome)
 
 
 def decode_outcome(source: Mapping[str, object]) -> Outcome:
@@ -368,11 +361,6 @@ def decode_outcome(source: Mapping[str, object]) -> Outcome:
     return validate(_read(Outcome, _OUTCOME, source))
 
 
-def encode_rollout(rollout: RolloutRecord) -> Json:
-    """Encode a rollout without its exchanges and its outcome."""
-    return _encode_rollout(rollout)
-
-
 def encode_neighbours(neighbours: Mapping[str, Neighbours]) -> Json:
     """Encode the neighbours of failed calls, by exchange id."""
     return {call: _encode_neighbours(each) for call, each in neighbours.items()}
@@ -381,11 +369,6 @@ def encode_neighbours(neighbours: Mapping[str, Neighbours]) -> Json:
 def decode_neighbours(source: Mapping[str, object]) -> dict[str, Neighbours]:
     """Decode neighbours; ``CodecError`` names a wrong key."""
     return _read_neighbours("neighbours", source)
-
-
-def encode_series(series: ReferenceSeries) -> Json:
-    """Encode a series of reference calls."""
-    return _encode_series(series)
 
 
 def decode_series(source: Mapping[str, object]) -> ReferenceSeries:
@@ -401,11 +384,6 @@ def encode_references(references: Mapping[str, ReferenceSeries]) -> Json:
 def decode_references(source: Mapping[str, object]) -> dict[str, ReferenceSeries]:
     """Decode series by exchange id; ``CodecError`` names a wrong key."""
     return _read_references("references", source)
-
-
-def encode_limit_reached(reached: LimitReached) -> Json:
-    """Encode the limit that refused a rollout's call."""
-    return _encode_limit_reached(reached)
 
 
 def decode_limit_reached(source: Mapping[str, object]) -> LimitReached:
@@ -430,45 +408,15 @@ def decode_diagnostics(source: Mapping[str, object]) -> tuple[Diagnostic, ...]:
 _diagnostic_reader = cache(_record_reader)
 
 
-__all__ = [
-    "CodecError",
-    "OutcomeError",
-    "decode_diagnostics",
-    "decode_exchange",
-    "decode_limit_reached",
-    "decode_neighbours",
-    "decode_outcome",
-    "decode_references",
-    "decode_rollout",
-    "decode_series",
-    "encode_cause",
-    "encode_exchange",
-    "encode_limit_reached",
-    "encode_neighbours",
-    "encode_outcome",
-    "encode_references",
-    "encode_rollout",
-    "encode_series",
-]
-
-
 # --- verdicts and results ---
 
 
-_encode_verdict = _encoder(
+encode_verdict: Callable[[Verdict], Json] = _encoder(
     Verdict, health="'health': x.health._value_, 'error_category': x.error_category"
 )
-_encode_result = _encoder(Result, diagnostics="**diagnosed(x.diagnostics)")
-
-
-def encode_verdict(verdict: Verdict) -> Json:
-    """Encode a verdict with the contract's keys in the contract's order."""
-    return _encode_verdict(verdict)
-
-
-def encode_result(result: Result) -> Json:
-    """Encode a result; every diagnostic kind's field is there, mostly None."""
-    return _encode_result(result)
+"""Encode a verdict with the contract's keys in the contract's order."""
+encode_result: Callable[[Result], Json] = _encoder(Result, diagnostics="**diagnosed(x.diagnostics)")
+"""Encode a result; every diagnostic kind's field is there, mostly None."""
 
 
 def _decoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> str:
@@ -520,10 +468,5 @@ def _decoder(cls: type) -> Callable[..., Any]:
     return decode
 
 
-_decode_verdict = _decoder(Verdict)
-
-
-def decode_verdict(source: Mapping[str, object]) -> Verdict:
-    """Decode a stored verdict, which is without the provider's wait."""
-    verdict: Verdict = _decode_verdict(source)
-    return verdict
+decode_verdict: Callable[[Mapping[str, object]], Verdict] = _decoder(Verdict)
+"""Decode a stored verdict, which is without the provider's wait."""
