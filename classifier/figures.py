@@ -48,17 +48,17 @@ class CountedBatch:
 class Figure:
     """One figure of a batch.
 
-    ``name`` is REST's, with a dot before a field of an object. ``note`` is what REST says beside
-    its definition. ``listed`` selects the rollouts that
-    it counts, one for each repeat if it counts repeats; None: no list has them. A figure that is an
-    object of counts has a list for each of its names by ``listed_by``, None for one without.
-    ``term`` is its word in the glossary.
+    ``name`` is REST's, with a dot before a field of an object. ``read`` reads its value; None: it
+    has that name in the batch's summary. ``note`` is what REST says beside its definition.
+    ``listed`` selects the rollouts that it counts, one for each repeat if it counts repeats; None:
+    no list has them. A figure that is an object of counts has a list for each of its names by
+    ``listed_by``, None for one without. ``term`` is its word in the glossary.
     """
 
     name: str
     unit: FigureUnit
     definition: str
-    value: Callable[[CountedBatch], Any]
+    read: Callable[[CountedBatch], Any] | None = None
     note: str = ""
     listed: Query | None = None
     listed_by: Callable[[str], Query | None] | None = None
@@ -69,15 +69,16 @@ class Figure:
         """The definition and the note, as REST's fields are described."""
         return f"{self.definition}; {self.note}" if self.note else self.definition
 
+    def value(self, batch: CountedBatch) -> Any:
+        """Return its value in a batch."""
+        read = self.read or attrgetter(f"summary.{self.name}")
+        return read(batch)
+
     def query(self, part: str | None = None) -> Query | None:
         """Return the list of the rollouts that the figure counts, or one of its parts."""
         if part is None or self.listed_by is None:
             return self.listed
         return self.listed_by(part)
-
-
-def _of_summary(name: str) -> Callable[[CountedBatch], Any]:
-    return attrgetter(f"summary.{name}")
 
 
 def _of_scores(name: str) -> Callable[[CountedBatch], Any]:
@@ -139,263 +140,242 @@ _TABLE = (
     # --- rollouts ---
     Figure(
         name="rollouts", unit=FigureUnit.ROLLOUTS, listed=(),
-        definition="rollouts, each attempt at each repeat", value=_count("rollouts"),
+        definition="rollouts, each attempt at each repeat", read=_count("rollouts"),
     ),
     Figure(
         name="running", unit=FigureUnit.ROLLOUTS, listed=(("running", "true"),),
         definition="rollouts that have not ended: their verdict can change, or there is none yet",
-        value=_count("running"),
+        read=_count("running"),
     ),
     Figure(
         name="pending", unit=FigureUnit.ROLLOUTS,
         definition="of `running`, those with a verdict, which can change",
-        value=_of_summary("pending"),
     ),
     Figure(
         name="skipped", unit=FigureUnit.ROLLOUTS, listed=(("skipped", "true"),),
-        definition="rollouts that an open breaker did not admit", value=_count("skipped"),
+        definition="rollouts that an open breaker did not admit", read=_count("skipped"),
     ),
     Figure(
         name="verdicts", unit=FigureUnit.ROLLOUTS, listed_by=_verdicts_by,
         definition="rollouts by verdict, each in one class",
         note="`healthy`, `own_failures`, the cause of a failure, `suspected_api_error`, "
         "`undecided`, `not_judged`, `skipped`, `unjudged`",
-        value=lambda batch: tally(batch.counts, "verdict"),
+        read=lambda batch: tally(batch.counts, "verdict"),
     ),
     Figure(
         name="health", unit=FigureUnit.ROLLOUTS, listed_by=_by("health"),
-        definition="judged rollouts by health", value=_of_summary("health"),
+        definition="judged rollouts by health",
     ),
     Figure(
         name="subcategory", unit=FigureUnit.ROLLOUTS, listed_by=_by("subcategory"),
-        definition="rollouts that failed, by cause", value=_of_summary("subcategory"),
+        definition="rollouts that failed, by cause",
     ),
     Figure(
         name="fingerprint", unit=FigureUnit.ROLLOUTS, listed_by=_by("fingerprint"),
         definition="rollouts that failed, by cause and status",
-        value=_of_summary("fingerprint"),
     ),
     Figure(
         name="diagnostics", unit=FigureUnit.ROLLOUTS,
         definition="rollouts by the field of a result that says what is wrong",
-        value=_of_summary("diagnostics"),
     ),
     Figure(
         name="validity", unit=FigureUnit.ROLLOUTS, listed_by=_by("validity"),
         definition="rollouts by the worst level of what was found beside health",
-        value=_of_summary("validity"),
     ),
     Figure(
         name="validity_checks", unit=FigureUnit.ROLLOUTS, listed_by=_by("validity"),
         definition="rollouts by the check that found something",
-        value=_of_summary("validity_checks"),
     ),
     Figure(
         name="unearned", unit=FigureUnit.ROLLOUTS, listed=(("unearned", "true"),),
         definition="rollouts with a reward above the least and no answered call",
-        value=_of_summary("unearned"),
     ),
     # --- repeats ---
     Figure(
         name="repeats_planned", unit=FigureUnit.REPEATS, term="planned",
         definition="repeats that tasks were registered for, else those that they have",
         note="a rollout without a task is one by itself; the sum of `parts`",
-        value=_of_summary("parts.planned"),
+        read=attrgetter("summary.parts.planned"),
     ),
     Figure(
         name="never_started", unit=FigureUnit.REPEATS, term="never started",
         definition="planned repeats of which no rollout was registered",
-        value=_of_summary("parts.never_started"),
+        read=attrgetter("summary.parts.never_started"),
     ),
     *(
         Figure(
             name=f"parts.{name}", unit=FigureUnit.REPEATS, definition=definition,
-            note=note, value=_of_summary(f"parts.{name}"),
+            note=note,
         )
         for name, (definition, note) in _PARTS.items()
     ),
     Figure(
         name="total", unit=FigureUnit.REPEATS,
-        definition="the planned repeats, by an older name", value=_of_scores("total"),
+        definition="the planned repeats, by an older name", read=_of_scores("total"),
     ),
     Figure(
         name="scoreable", unit=FigureUnit.REPEATS, listed=(*_COUNTED, ("scoreable", "yes")),
         definition="repeats whose reward counts, if they have one",
-        value=_of_scores("scoreable"),
+        read=_of_scores("scoreable"),
     ),
     Figure(
         name="scored", unit=FigureUnit.REPEATS, listed=_MEASURED, term="measured",
-        definition="repeats with a reward that counts", value=_of_scores("scored"),
+        definition="repeats with a reward that counts", read=_of_scores("scored"),
     ),
     Figure(
         name="own_failures", unit=FigureUnit.REPEATS, term="own failures",
         listed=(*_MEASURED, ("rule", OWN_FAILURES)),
         definition="repeats that count though no model answered, by the agent's own doing",
-        value=_of_summary("own_failures"),
     ),
     Figure(
         name="coverage", unit=FigureUnit.SHARE, term="coverage",
         definition="share of the planned repeats that were measured",
-        value=_of_scores("coverage"),
+        read=_of_scores("coverage"),
     ),
     Figure(
         name="retried", unit=FigureUnit.REPEATS,
-        definition="repeats with more than one attempt", value=_of_scores("retried"),
+        definition="repeats with more than one attempt", read=_of_scores("retried"),
     ),
     Figure(
         name="retried_after_score_total", unit=FigureUnit.REPEATS,
         definition="repeats that were run again although they had a score: the first one counts",
-        value=_count("picked"),
+        read=_count("picked"),
     ),
     Figure(
         name="retry_total", unit=FigureUnit.ROLLOUTS,
         definition="rollouts whose verdict advises to run them again, and that were not yet",
-        value=_count("retry"),
+        read=_count("retry"),
     ),
     Figure(
         name="zeros.reported", unit=FigureUnit.REPEATS, term="zeros",
         definition="repeats measured as 0, or not measured and reported as 0",
-        value=_of_summary("zeros.reported"),
     ),
     Figure(
         name="zeros.not_measured", unit=FigureUnit.REPEATS, listed=(("false_zero", "true"),),
         term="false zero",
         definition="of the zeros, those not measured",
-        value=_of_summary("zeros.not_measured"),
     ),
     Figure(
         name="zeros.by_cause", unit=FigureUnit.REPEATS, listed_by=partial(_taken_by, "false_zero"),
         definition="of `not_measured`, how many by each cause",
         note="or `suspected`, the check that found something, `excluded` by a policy, or health",
-        value=_of_summary("zeros.by_cause"),
     ),
     Figure(
         name="ones.reported", unit=FigureUnit.REPEATS,
         definition="repeats measured above 0, or not measured and reported above 0",
-        value=_of_summary("ones.reported"),
     ),
     Figure(
         name="ones.not_measured", unit=FigureUnit.REPEATS, listed=(("false_one", "true"),),
-        definition="of them, those not measured", value=_of_summary("ones.not_measured"),
+        definition="of them, those not measured",
     ),
     Figure(
         name="ones.by_cause", unit=FigureUnit.REPEATS, listed_by=partial(_taken_by, "false_one"),
         definition="of `not_measured`, how many by each cause", note="as of `zeros`",
-        value=_of_summary("ones.by_cause"),
     ),
     # --- scores ---
     Figure(
         name="score_effective", unit=FigureUnit.SCORE, term="score",
-        definition="mean reward over what was measured", value=_of_scores("score_effective"),
+        definition="mean reward over what was measured", read=_of_scores("score_effective"),
     ),
     Figure(
         name="score_ci", unit=FigureUnit.SCORE, term="score",
         definition="its 95 % interval over tasks: Wilson's for rewards of 0 or 1, else Student's t",
         note="null if nothing tells the spread",
-        value=_of_scores("score_ci"),
+        read=_of_scores("score_ci"),
     ),
     Figure(
         name="score_reported", unit=FigureUnit.SCORE, term="reported",
         definition="mean of the rewards that the runner reported, counted or not: what a harness "
         "prints without truezero",
         note="over repeats that have one; of several attempts the last one",
-        value=_of_scores("score_reported"),
+        read=_of_scores("score_reported"),
     ),
     Figure(
         name="score_all", unit=FigureUnit.SCORE, term="failures as 0",
         definition="mean reward if each planned repeat that was not measured is 0",
-        value=_of_scores("score_all"),
+        read=_of_scores("score_all"),
     ),
     Figure(
         name="score_worst", unit=FigureUnit.SCORE, term="least – most",
         definition="score over all repeats if each that was not measured were 0, or the least of "
         "`reward_range`",
         note="null if a reward lies outside of 0 to 1 and no range was registered",
-        value=_of_scores("score_worst"),
+        read=_of_scores("score_worst"),
     ),
     Figure(
         name="score_best", unit=FigureUnit.SCORE, term="least – most",
         definition="the same with 1, or the greatest",
         note="null likewise",
-        value=_of_scores("score_best"),
+        read=_of_scores("score_best"),
     ),
     Figure(
         name="score_first", unit=FigureUnit.SCORE,
-        definition="mean reward over first attempts", value=_of_scores("score_first"),
+        definition="mean reward over first attempts", read=_of_scores("score_first"),
     ),
     Figure(
         name="score_retried", unit=FigureUnit.SCORE,
         definition="mean reward over the repeats that a later attempt filled",
-        value=_of_scores("score_retried"),
+        read=_of_scores("score_retried"),
     ),
     Figure(
         name="pass_at", unit=FigureUnit.SHARE, term="pass@k",
         definition="chance that one of k repeats of a task passes",
         note="for 1, 2, 4, … and the most that a task has; null without repeats, or if rewards are "
         "not 0 or 1",
-        value=_pass_at,
+        read=_pass_at,
     ),
     Figure(
         name="reward_least", unit=FigureUnit.REWARD,
-        definition="least reward that counts", value=attrgetter("rewards.least"),
+        definition="least reward that counts", read=attrgetter("rewards.least"),
     ),
     Figure(
         name="reward_greatest", unit=FigureUnit.REWARD,
-        definition="greatest reward that counts", value=attrgetter("rewards.greatest"),
+        definition="greatest reward that counts", read=attrgetter("rewards.greatest"),
     ),
     Figure(
         name="reward_range", unit=FigureUnit.REWARD,
         definition="least and greatest reward, as registered",
-        value=attrgetter("rewards.registered"),
+        read=attrgetter("rewards.registered"),
     ),
     # --- calls, tokens, money, time ---
     Figure(
         name="calls", unit=FigureUnit.CALLS,
         definition="the agents' calls that used tokens: what the sums of tokens and cost are of",
-        value=_of_summary("calls"),
     ),
     Figure(
         name="tokens_known_calls", unit=FigureUnit.CALLS,
         definition="of `calls`, those with token counts",
-        value=_of_summary("tokens_known_calls"),
     ),
     Figure(
         name="cost_known_calls", unit=FigureUnit.CALLS,
         definition="of `calls`, those whose cost is in `cost_usd`",
-        value=_of_summary("cost_known_calls"),
     ),
     Figure(
         name="input_tokens", unit=FigureUnit.TOKENS,
         definition="tokens read by models, of `tokens_known_calls`",
-        value=_of_summary("input_tokens"),
     ),
     Figure(
         name="output_tokens", unit=FigureUnit.TOKENS,
         definition="tokens written by models, of `tokens_known_calls`",
-        value=_of_summary("output_tokens"),
     ),
     Figure(
         name="total_tokens", unit=FigureUnit.TOKENS,
         definition="both, or as the provider says, of `tokens_known_calls`",
-        value=_of_summary("total_tokens"),
     ),
     Figure(
         name="cost_usd", unit=FigureUnit.DOLLARS,
         definition="US dollars for calls of every role, of `cost_known_calls`",
-        value=_of_summary("cost_usd"),
     ),
     Figure(
         name="lost_s", unit=FigureUnit.SECONDS, term="lost to failures",
         definition="time waited for a failed call or its next try, while none was answered or "
         "waited at the proxy",
         note="null: unknown",
-        value=_of_summary("lost_s"),
     ),
     Figure(
         name="held_s", unit=FigureUnit.SECONDS, term="waiting at the proxy",
         definition="time waited for a turn or a limit, while no call was answered",
         note="null if none has to",
-        value=_of_summary("held_s"),
     ),
 )  # fmt: skip
 
