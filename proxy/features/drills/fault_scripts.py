@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -80,19 +81,25 @@ class ErrorScript:
     """The errors and answers of one dialect, in its own words.
 
     ``errors``: by the fault's kind, for a model that the provider names in them.
-    ``begun``: the events of a stream that has begun to answer. ``breaking``: the event that
-    ends it with an error. ``stream``: a whole stream with a reply, its terminal event
-    included. ``whole``: a body with a reply. ``error``: an error's body, of its status, its code
-    and its message. ``error_event``: the event of one, in a stream.
+    ``begun``: the events of a stream that has begun to answer. ``stream``: a whole stream with a
+    reply, its terminal event included. ``whole``: a body with a reply. ``error``: an error's body,
+    of its status, its code and its message. ``error_event``: the event of such a body, in a stream.
+    ``failed``: the event that ends a stream with an error, where it is another one.
     """
 
     errors: Callable[[str], Mapping[str, ErrorAnswer]]
     begun: Callable[[FaultedRequest], list[bytes]]
-    breaking: Callable[[FaultedRequest], bytes]
     stream: Callable[[FaultedRequest, Reply], list[bytes]]
     whole: Callable[[FaultedRequest, Reply], Body]
     error: Callable[[ReplayedError], Body]
-    error_event: Callable[[FaultedRequest, ReplayedError], bytes]
+    error_event: Callable[[FaultedRequest, Body], bytes]
+    failed: Callable[[FaultedRequest], bytes] | None = None
+
+    def breaking(self, request: FaultedRequest) -> bytes:
+        """Return the event that ends a stream with an error."""
+        if self.failed is not None:
+            return self.failed(request)
+        return self.error_event(request, self.errors(request.model)["stream_error"].body)
 
 
 def data_event(payload: object) -> bytes:
@@ -157,10 +164,6 @@ def _openai_errors(model: str, *, unknown_model: int) -> Mapping[str, ErrorAnswe
     }  # fmt: skip
 
 
-def _chat_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    return _openai_errors(model, unknown_model=404)
-
-
 def _chat_usage(reply: Reply) -> Body:
     return {
         "prompt_tokens": reply.input_tokens,
@@ -191,10 +194,6 @@ def _chat_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[b
     return [start, *(_chat_chunk(request, {"content": word}) for word in words)]
 
 
-def _chat_breaking(request: FaultedRequest) -> bytes:
-    return data_event(_chat_errors(request.model)["stream_error"].body)
-
-
 def _chat_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     return [
         *_chat_begun(request, reply.words),
@@ -214,10 +213,6 @@ def _chat_whole(request: FaultedRequest, reply: Reply) -> Body:
         "choices": [{"index": 0, "message": message, "finish_reason": reply.finish}],
         "usage": _chat_usage(reply),
     }
-
-
-def _responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    return _openai_errors(model, unknown_model=400)
 
 
 # Why an incomplete response is; the types know no "abort", gateways pass the engine's word on.
@@ -304,7 +299,7 @@ def _responses_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> l
     )
 
 
-def _responses_breaking(request: FaultedRequest) -> bytes:
+def _responses_failed(request: FaultedRequest) -> bytes:
     error = {"code": "server_error", "message": "The model had an error. Please try again."}
     failed = {"response": _response(request, "failed", error=error)}
     return _numbered(("response.failed", failed), start=4 + len(WORDS))[0]
@@ -325,21 +320,18 @@ def _responses_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     return [*begun, *_numbered(*(done if reply.words else ()), end, start=len(begun))]
 
 
-def _responses_whole(request: FaultedRequest, reply: Reply) -> Body:
-    return _ended(request, reply)
-
-
 def _openai_error(error: ReplayedError) -> Body:
     named = {"message": error.message, "type": error.code, "param": None, "code": error.code}
     return {"error": named}
 
 
-def _chat_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    return data_event(_openai_error(error))
+def _chat_error_event(_request: FaultedRequest, body: Body) -> bytes:
+    return data_event(body)
 
 
-def _responses_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    return named_event("error", code=error.code, message=error.message, param=None)
+def _responses_error_event(_request: FaultedRequest, body: Body) -> bytes:
+    error = body["error"]
+    return named_event("error", code=error["code"], message=error["message"], param=error["param"])
 
 
 # --- Anthropic: Messages -----------------------------------------------------------------------
@@ -421,12 +413,6 @@ def _anthropic_begun(request: FaultedRequest, reply: Reply = _BEGUN) -> list[byt
     ]
 
 
-def _anthropic_breaking(request: FaultedRequest) -> bytes:
-    return named_event(
-        "error", error=_anthropic_errors(request.model)["stream_error"].body["error"]
-    )
-
-
 def _anthropic_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     ended = {"stop_reason": _STOPS[reply.finish], "stop_sequence": None}
     return [
@@ -448,8 +434,8 @@ def _anthropic_error(error: ReplayedError) -> Body:
     return {"type": "error", "error": named, "request_id": "req_drill"}
 
 
-def _anthropic_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    return named_event("error", error=_anthropic_error(error)["error"])
+def _anthropic_error_event(_request: FaultedRequest, body: Body) -> bytes:
+    return named_event("error", error=body["error"])
 
 
 # --- Gemini ------------------------------------------------------------------------------------
@@ -550,11 +536,6 @@ def _gemini_begun(request: FaultedRequest) -> list[bytes]:
     return _gemini_framed(request, bodies, begins=True, ends=False)
 
 
-def _gemini_breaking(request: FaultedRequest) -> bytes:
-    body = _gemini_errors(request.model)["stream_error"].body
-    return b"".join(_gemini_framed(request, [body], begins=False, ends=True))
-
-
 def _gemini_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     """Return a complete stream, whose counts are cumulative."""
     *words, last = reply.words or ("",)
@@ -577,8 +558,8 @@ def _gemini_error(error: ReplayedError) -> Body:
     return {"error": named}
 
 
-def _gemini_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    return b"".join(_gemini_framed(request, [_gemini_error(error)], begins=False, ends=True))
+def _gemini_error_event(request: FaultedRequest, body: Body) -> bytes:
+    return b"".join(_gemini_framed(request, [body], begins=False, ends=True))
 
 
 # --- Gemini: Interactions ----------------------------------------------------------------------
@@ -651,11 +632,6 @@ def _interactions_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -
     return [_interaction_event("interaction.created", **created), *(spoken if words else ())]
 
 
-def _interactions_breaking(request: FaultedRequest) -> bytes:
-    error = _interactions_errors(request.model)["stream_error"].body["error"]
-    return _interaction_event("error", error=error)
-
-
 def _interactions_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     return [
         *_interactions_begun(request, reply.words),
@@ -675,8 +651,8 @@ def _interactions_error(error: ReplayedError) -> Body:
     return {"error": {"code": error.code or "", "message": error.message}}
 
 
-def _interactions_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    return _interaction_event("error", error=_interactions_error(error)["error"])
+def _interactions_error_event(_request: FaultedRequest, body: Body) -> bytes:
+    return _interaction_event("error", error=body["error"])
 
 
 # --- scripts by API ----------------------------------------------------------------------------
@@ -684,9 +660,8 @@ def _interactions_error_event(request: FaultedRequest, error: ReplayedError) -> 
 
 
 CHAT = ErrorScript(
-    errors=_chat_errors,
+    errors=partial(_openai_errors, unknown_model=404),
     begun=_chat_begun,
-    breaking=_chat_breaking,
     stream=_chat_stream,
     whole=_chat_whole,
     error=_openai_error,
@@ -695,7 +670,6 @@ CHAT = ErrorScript(
 GEMINI = ErrorScript(
     errors=_gemini_errors,
     begun=_gemini_begun,
-    breaking=_gemini_breaking,
     stream=_gemini_stream,
     whole=_gemini_whole,
     error=_gemini_error,
@@ -704,18 +678,17 @@ GEMINI = ErrorScript(
 SCRIPTS: Mapping[str, ErrorScript] = {
     "openai.chat": CHAT,
     "openai.responses": ErrorScript(
-        errors=_responses_errors,
+        errors=partial(_openai_errors, unknown_model=400),
         begun=_responses_begun,
-        breaking=_responses_breaking,
         stream=_responses_stream,
-        whole=_responses_whole,
+        whole=_ended,
         error=_openai_error,
         error_event=_responses_error_event,
+        failed=_responses_failed,
     ),
     "anthropic.messages": ErrorScript(
         errors=_anthropic_errors,
         begun=_anthropic_begun,
-        breaking=_anthropic_breaking,
         stream=_anthropic_stream,
         whole=_anthropic_whole,
         error=_anthropic_error,
@@ -726,7 +699,6 @@ SCRIPTS: Mapping[str, ErrorScript] = {
     "gemini.interactions": ErrorScript(
         errors=_interactions_errors,
         begun=_interactions_begun,
-        breaking=_interactions_breaking,
         stream=_interactions_stream,
         whole=_interactions_whole,
         error=_interactions_error,

@@ -378,11 +378,12 @@ def _replayed_error(played: ReplayedCall, call: _FaultedCall) -> _Answer:
         else NOTHING_SAID,
         wait_s=played.retry_after_s,
     )  # fmt: skip
+    body = call.script.error(error)
     if status < 300 and call.request.streamed:
         begun = call.script.begun(call.request) if played.spoke else []
-        return call.events([*begun, call.script.error_event(call.request, error)])
+        return call.events([*begun, call.script.error_event(call.request, body)])
     wait = {} if error.wait_s is None else {"retry-after": f"{error.wait_s:g}"}
-    return call.body(status, call.script.error(error), wait)
+    return call.body(status, body, wait)
 
 
 def _recorded(played: ReplayedCall, request: FaultedRequest) -> Reply:
