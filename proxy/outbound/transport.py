@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from types import TracebackType
 
 from proxy.outbound import errors
 from proxy.outbound.connection import Connection
@@ -105,12 +104,7 @@ class Http1Transport:
     async def __aenter__(self) -> Http1Transport:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:

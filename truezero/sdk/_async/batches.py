@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from truezero import models
@@ -55,12 +54,7 @@ class AsyncBatch(BaseBatch):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Do nothing: a batch holds no resources."""
 
     def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> AsyncRollout:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from truezero import models
@@ -45,12 +44,7 @@ class AsyncRollout(BaseRollout):
         self._become_current()
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, _type: object, exc: BaseException | None, _traceback: object) -> None:
         current.set(self._outer)
         if self.finished or isinstance(exc, ServiceError):
             return

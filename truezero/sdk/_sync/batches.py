@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from truezero import models
@@ -56,12 +55,7 @@ class Batch(BaseBatch):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Do nothing: a batch holds no resources."""
 
     def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> Rollout:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
 from truezero import models
@@ -46,12 +45,7 @@ class Rollout(BaseRollout):
         self._become_current()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _type: object, exc: BaseException | None, _traceback: object) -> None:
         current.set(self._outer)
         if self.finished or isinstance(exc, ServiceError):
             return
