@@ -17,11 +17,10 @@ import argparse
 import asyncio
 import os
 import shutil
-import sqlite3
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -31,7 +30,7 @@ import httpx
 
 from benchmarks.machine import description
 from benchmarks.run import say
-from benchmarks.verdicts import CALL, FAILED, FIRST_AT
+from benchmarks.verdicts import CALL, FAILED, FIRST_AT, INSERT_CALL, past_the_service
 from classifier import codec
 from classifier.batches import reward_of
 from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord, Timing
@@ -40,7 +39,6 @@ from classifier.rules import judge
 from proxy.app import Application
 from proxy.control import batches
 from proxy.settings import load
-from proxy.store import triggers
 from proxy.store.batch_counts import store_next_kinds
 from proxy.store.batch_versions import note_changed
 from proxy.store.database import Database
@@ -71,24 +69,13 @@ PATHS = {
 
 def fill(file: Path, rollouts: int, calls_each: int) -> None:
     """Write a batch of judged rollouts, past the service."""
-    Database(str(file)).prepare()
-    with closing(sqlite3.connect(file)) as raw, raw:
-        raw.execute("PRAGMA synchronous = OFF")
-        # In a third of the time: calls are added up at the end, all at once.
-        for (name,) in raw.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        ).fetchall():
-            raw.execute(f"DROP TRIGGER {name}")
+    with past_the_service(file) as raw:
         raw.executemany(
             "INSERT INTO rollouts (id, batch, task, repeat, attempt, registered, created_at,"
             " outcome, outcome_at, closed_at) VALUES (?, ?, ?, ?, 0, 1, ?, ?, ?, ?)",
             (_rollout(number) for number in range(rollouts)),
         )
-        marks = ", ".join("?" * len(EXCHANGE_COLUMNS))
-        raw.executemany(
-            f"INSERT INTO exchanges ({', '.join(EXCHANGE_COLUMNS)}) VALUES ({marks})",
-            _call_rows(rollouts, calls_each),
-        )
+        raw.executemany(INSERT_CALL, _call_rows(rollouts, calls_each))
         names = list(verdicts.columns.keys())
         shapes = {kind: _verdict(kind, calls_each) for kind in range(FAILS)}
         raw.executemany(
@@ -98,10 +85,6 @@ def fill(file: Path, rollouts: int, calls_each: int) -> None:
                 for number in range(rollouts)
             ),
         )
-        for statement in (triggers.usage_fill("sqlite"), triggers.MARK_ALL):
-            raw.execute(statement)
-        for statement in triggers.statements("sqlite"):
-            raw.execute(statement)
     database = Database(str(file))
     after: str | None = ""
     while after is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sqlite3
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,10 +23,9 @@ import httpx
 
 from benchmarks.machine import description
 from benchmarks.run import say
-from benchmarks.verdicts import CALL, FAILED
+from benchmarks.verdicts import CALL, FAILED, INSERT_CALL, past_the_service
 from proxy.app import Application
 from proxy.settings import load
-from proxy.store import triggers
 from proxy.store.database import Database
 from proxy.store.lane_minutes import add_ended
 from proxy.store.rows import exchange_row
@@ -41,25 +39,12 @@ MODELS, KEYS, BATCHES = 8, 2, 4
 
 def fill(file: Path, calls: int, now: float) -> None:
     """Write an hour of calls, past the service."""
-    Database(str(file)).prepare()
-    with closing(sqlite3.connect(file)) as raw, raw:
-        raw.execute("PRAGMA synchronous = OFF")
-        made = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-        for (name,) in raw.execute(made).fetchall():
-            raw.execute(f"DROP TRIGGER {name}")
+    with past_the_service(file) as raw:
         raw.executemany(
             "INSERT INTO rollouts (id, batch, registered, created_at) VALUES (?, ?, 1, ?)",
             ((f"r{n:07}", f"b{n % BATCHES}", now - 3600) for n in range(calls // PER_ROLLOUT + 1)),
         )
-        marks = ", ".join("?" * len(EXCHANGE_COLUMNS))
-        raw.executemany(
-            f"INSERT INTO exchanges ({', '.join(EXCHANGE_COLUMNS)}) VALUES ({marks})",
-            _rows(calls, now),
-        )
-        for statement in (triggers.usage_fill("sqlite"), triggers.MARK_ALL):
-            raw.execute(statement)
-        for statement in triggers.statements("sqlite"):
-            raw.execute(statement)
+        raw.executemany(INSERT_CALL, _rows(calls, now))
     with closing(Database(str(file))) as database:
         database.change(add_ended, _rows(calls, now))
 

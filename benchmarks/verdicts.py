@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import sqlite3
 import tempfile
@@ -27,6 +28,7 @@ from classifier.verdicts import Subcategory
 from proxy.control import batches, judge, rollouts
 from proxy.control.queries import Service
 from proxy.server.background import GC_THRESHOLDS
+from proxy.store import triggers
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
 from proxy.store.tables import EXCHANGE_COLUMNS, CommitBatch
@@ -56,10 +58,30 @@ FAILED = Exchange(
 )  # fmt: skip
 
 
+INSERT_CALL = (
+    f"INSERT INTO exchanges ({', '.join(EXCHANGE_COLUMNS)})"
+    f" VALUES ({', '.join('?' * len(EXCHANGE_COLUMNS))})"
+)
+
+
+@contextlib.contextmanager
+def past_the_service(file: Path) -> Iterator[sqlite3.Connection]:
+    """Have rows written into a new database in a third of the time: sums are made at the end."""
+    Database(str(file)).prepare()
+    with closing(sqlite3.connect(file)) as raw, raw:
+        raw.execute("PRAGMA synchronous = OFF")
+        made = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        for (name,) in raw.execute(made).fetchall():
+            raw.execute(f"DROP TRIGGER {name}")
+        yield raw
+        for statement in (triggers.usage_fill("sqlite"), triggers.MARK_ALL):
+            raw.execute(statement)
+        for statement in triggers.statements("sqlite"):
+            raw.execute(statement)
+
+
 def fill(file: Path, first: int, last: int) -> None:
     """Rollouts of 1,000 calls each, numbered from first up to last, past the service."""
-    columns = ", ".join(EXCHANGE_COLUMNS)
-    marks = ", ".join("?" * len(EXCHANGE_COLUMNS))
     with closing(sqlite3.connect(file, isolation_level=None)) as raw:
         raw.execute("PRAGMA synchronous = OFF")
         for start in range(first, last, 100):
@@ -69,10 +91,7 @@ def fill(file: Path, first: int, last: int) -> None:
                 "INSERT INTO rollouts (id, created_at) VALUES (?, ?)",
                 [(f"rollout-{number}", FIRST_AT + number) for number in numbers],
             )
-            raw.executemany(
-                f"INSERT INTO exchanges ({columns}) VALUES ({marks})",
-                (row for number in numbers for row in calls(number)),
-            )
+            raw.executemany(INSERT_CALL, (row for number in numbers for row in calls(number)))
             raw.execute("COMMIT")
         raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
