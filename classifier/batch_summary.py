@@ -309,11 +309,6 @@ def _mean_of(shape: TaskProfile) -> float:
     return shape.score / (shape.kept * UNIT)
 
 
-def score_in(counts: Counts) -> float | None:
-    """Return the mean over what was measured; None if nothing was."""
-    return _mean(counts["score:scored"], counts["scored"])
-
-
 def declared_in(counts: Counts) -> list[str]:
     """Return the models that registrations name beside the one under test."""
     texts = (name for key in counts if (name := _named(key, "declared")) is not None)
