@@ -170,22 +170,15 @@ async def batches(
 
 
 async def file_of(
-    service: queries.Service,
-    parameters: models.ListParameters,
-    file_format: Format,
-    *,
-    columns: Sequence[str] = COLUMNS,
+    service: queries.Service, parameters: models.ListParameters, file_format: Format
 ) -> StreamingResponse:
     """Answer with all rows of a list as a file.
-
-    Arguments:
-        columns: of `RolloutItem`, in the order in which they are written.
 
     Raises:
         Refusal: 422 for a wrong cursor.
     """
     parts = listing.all_rollouts(service, parameters)
-    return await file_response("rollouts", file_format, parts, columns)
+    return await file_response("rollouts", file_format, parts, COLUMNS)
 
 
 async def file_response(

@@ -94,15 +94,15 @@ LEFT JOIN verdicts AS v ON v.rollout_id = r.id WHERE v.rollout_id IS NULL OR v.p
 """
 
 
-def usage_query(dialect: str, *, calls: str = "exchanges", slot: int = 0) -> str:
+def usage_query(dialect: str) -> str:
     """Return the SELECT of `call_usage`'s rows as they follow from calls, counted anew."""
     named = {**_of(KEYS, "c", dialect), **_of(SUMS, "c", dialect)}
     each = ", ".join(f"{sql} AS {name}" for name, sql in named.items())
     keys = ", ".join(("batch", *KEYS))
     totals = ", ".join(f"CAST(sum({name}) AS {_kind(name)})" for name in SUMS)
     return (
-        f"SELECT {keys}, {slot}, {totals} FROM (SELECT coalesce(r.batch, '') AS batch, {each}"
-        f" FROM {calls} AS c LEFT JOIN rollouts AS r ON r.id = c.rollout_id) AS each_call"
+        f"SELECT {keys}, 0, {totals} FROM (SELECT coalesce(r.batch, '') AS batch, {each}"
+        " FROM exchanges AS c LEFT JOIN rollouts AS r ON r.id = c.rollout_id) AS each_call"
         f" GROUP BY {keys}"
     )
 

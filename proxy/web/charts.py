@@ -189,7 +189,7 @@ def failures(points: Sequence[Point], step_s: int, *, height: int = _HEIGHT) -> 
         plot=_columns(points, step_s, top, height),
         height=height,
         step_s=step_s,
-        ticks=_ticks(points, step_s, _LABELS),
+        ticks=_ticks(points, step_s),
         lines=[(height * (1 - part), format.short(round(top * part))) for part in (0, 0.5, 1)],
         heads=[badge.label for badge in shown],
         steps=[
@@ -226,7 +226,7 @@ def latencies(points: Sequence[UpstreamPoint], step_s: int, whole: Latencies) ->
         plot=Plot(paths=list(paths.items()), totals=totals, label=label),
         height=_LATENCY_HEIGHT,
         step_s=step_s,
-        ticks=_ticks(points, step_s, _LABELS),
+        ticks=_ticks(points, step_s),
         lines=[
             (_LATENCY_HEIGHT * (1 - n / count), f"{n * size:g} s" if n else "0")
             for n in range(count + 1)
@@ -318,12 +318,11 @@ def _round_lines(most: float) -> tuple[float, int]:
     return size, max(1, math.ceil(most / size - 1e-9))
 
 
-def _ticks(points: Sequence[Point], step_s: int, labels: int) -> list[tuple[float, str]]:
-    every = max(1, round(len(points) / labels))
+def _ticks(points: Sequence[Point], step_s: int) -> list[tuple[float, str]]:
+    every = max(1, round(len(points) / _LABELS))
     # The last label would overflow the edge.
     labelled = range(0, max(1, len(points) - every // 2), every)
-    finest = step_s * max(1, round(len(points) / _LABELS))
-    return [(100 * n / len(points), format.clock(points[n].at, finest)) for n in labelled]
+    return [(100 * n / len(points), format.clock(points[n].at, step_s * every)) for n in labelled]
 
 
 def _span(points: Sequence[Point], step_s: int) -> str:

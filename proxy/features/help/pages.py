@@ -39,10 +39,10 @@ _TYPES: Mapping[str, str] = {
 _CACHED = "private, max-age=300"
 
 
-def manual_router(docs: Path | None = None) -> APIRouter:
-    """Make the routes; ``docs`` is the folder of the documentation."""
+def manual_router() -> APIRouter:
+    """Make the routes of the documentation's pages."""
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
-    place = folder() if docs is None else docs
+    place = folder()
 
     @routes.get("/help")
     async def start() -> Response:
