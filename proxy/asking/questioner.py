@@ -303,19 +303,13 @@ class Questioner:
     """Asks series of questions with the operator's key.
 
     Arguments:
-        random_number: of a question, up to twelve digits.
         cost: returns what a question of so many tokens costs in US dollars; None is unknown.
     """
 
     def __init__(
-        self,
-        context: RelayContext,
-        random_number: Callable[[], int] = lambda: random.randrange(10**12),  # noqa: S311
-        *,
-        cost: Cost = lambda _upstream, _model, _tokens: None,
+        self, context: RelayContext, *, cost: Cost = lambda _upstream, _model, _tokens: None
     ) -> None:
         self._context = context
-        self._random_number = random_number
         self._cost = cost
         self._large: set[_Shape] = set()  # that refuse sixteen tokens
         self._served: dict[_Shape, str] = {}  # by another spelling than the registered name
@@ -400,7 +394,7 @@ class Questioner:
         asked = question(
             way,
             model=model,
-            number=self._random_number(),
+            number=random.randrange(10**12),  # noqa: S311
             base_path=upstream.base_path,
             tokens=MORE_TOKENS if large else TOKENS,
             completion_limit=large and way.api == "openai.chat",

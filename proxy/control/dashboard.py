@@ -256,24 +256,24 @@ async def batch_detail(service: Service, batch: str) -> Facts:
     }
 
 
-async def timeline(service: Service, batch: str, *, bars: int = 60) -> Timeline | None:
-    """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
-    state = (await service.read(statistics.pulse, batch=batch), bars)
+async def timeline(service: Service, batch: str) -> Timeline | None:
+    """Return a batch's calls over time in about sixty steps; None if none has ended."""
+    state = await service.read(statistics.pulse, batch=batch)
     points: Timeline | None = service.timelines.current(batch, state)
     if points is None:
-        points = await _read_timeline(service, batch, bars)
+        points = await _read_timeline(service, batch)
         if points is not None:
             service.timelines.store(batch, state, points)
     return points
 
 
-async def _read_timeline(service: Service, batch: str, bars: int) -> Timeline | None:
+async def _read_timeline(service: Service, batch: str) -> Timeline | None:
     span = await service.read(statistics.call_span, batch)
     if span is None:
         return None
     fine = max(1, math.ceil((span[1] - span[0]) / STEPS))  # from the first to the last call
     fine, rows = await service.read(statistics.calls_over_time, batch, step_s=fine)
-    return build_timeline(rows, fine, bars) if rows else None
+    return build_timeline(rows, fine, bars=60) if rows else None
 
 
 async def judged_rollouts(

@@ -116,14 +116,12 @@ class Access:
         answered: Callable[[str, str, str], bool],
         wall: Callable[[], float],
         clock: Callable[[], float],
-        ttl_s: float = TTL_S,
     ) -> None:
         self.on_untrusted: Callable[[str], object] = bool  # nobody takes them
         self._look_up = look_up
         self._answered = answered
         self._wall = wall
         self._clock = clock
-        self._ttl_s = ttl_s
         self._states: dict[str, tuple[float, AccessState]] = {}
         self._lookups: dict[str, asyncio.Task[AccessState]] = {}
         self._expiries: dict[str, float] = {}  # ends that were still to come when they were read
@@ -176,7 +174,7 @@ class Access:
     def admit_cached(self, target: Target) -> bool:
         """Return True if a cached look-up says that a call is admitted, and under no rule."""
         cached = self._states.get(target.rollout_id)
-        if cached is None or self._clock() - cached[0] >= self._ttl_s:
+        if cached is None or self._clock() - cached[0] >= TTL_S:
             return False
         state = cached[1]
         return (
@@ -204,7 +202,7 @@ class Access:
 
     async def _state(self, rollout_id: str) -> AccessState:
         cached = self._states.get(rollout_id)
-        if cached is not None and self._clock() - cached[0] < self._ttl_s:
+        if cached is not None and self._clock() - cached[0] < TTL_S:
             return cached[1]
         task = self._lookups.get(rollout_id)
         if task is None:

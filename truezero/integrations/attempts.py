@@ -23,11 +23,7 @@ _log = logging.getLogger("truezero")
 
 
 def check_service(
-    url: str | None = None,
-    token: str | None = None,
-    *,
-    client: Client | None = None,
-    within_s: float = GREETING_S,
+    url: str | None = None, token: str | None = None, *, within_s: float = GREETING_S
 ) -> None:
     """Check that the service answers, is of this release and takes the token.
 
@@ -36,13 +32,12 @@ def check_service(
 
     Arguments:
         url, token: as for ``truezero.Client``.
-        client: to ask with in place of a client of its own.
 
     Raises:
         ServiceError: its message is the one sentence to say.
     """
     failed: list[Exception] = []
-    service = client or Client(url, token, timeout_s=within_s)
+    service = Client(url, token, timeout_s=within_s)
 
     def greet() -> None:
         try:
@@ -51,8 +46,7 @@ def check_service(
         except Exception as error:  # raised again in the caller's thread
             failed.append(error)
         finally:
-            if client is None:
-                service.close()
+            service.close()
 
     thread = threading.Thread(target=greet, name="truezero-greeting", daemon=True)
     thread.start()

@@ -64,14 +64,11 @@ class WebSocketConnector:
     """Opens WebSockets to providers.
 
     Arguments:
-        tls: how certificates are verified; None: by the system's authorities.
         reach: which addresses of an upstream's host may be connected to.
     """
 
-    def __init__(
-        self, tls: ssl.SSLContext | None = None, reach: AddressGuard | None = None
-    ) -> None:
-        self._tls = tls
+    def __init__(self, reach: AddressGuard | None = None) -> None:
+        self._tls: ssl.SSLContext | None = None  # made for the first connection that needs it
         self._dialer = dial.Dialer(reach)
 
     async def open(

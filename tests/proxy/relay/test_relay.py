@@ -51,10 +51,7 @@ class Known(Access):
 
     def __init__(self, state: AccessState | None, *, at: float = 0.0) -> None:
         nothing: Any = None
-        super().__init__(
-            look_up=nothing, answered=nothing, wall=lambda: 100.0, clock=lambda: 1.0,
-            ttl_s=1.5,
-        )  # fmt: skip
+        super().__init__(look_up=nothing, answered=nothing, wall=lambda: 100.0, clock=lambda: 0.5)
         if state is not None:
             self._states["r1"] = at, state
 
