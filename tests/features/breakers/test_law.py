@@ -75,9 +75,44 @@ def test_five_equal_permanent_failures_in_a_row_open_it() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["401", "402", "404", "400", "429+quota", "200 401"])
-def test_every_kind_of_permanent_failure_counts(text: str) -> None:
-    assert Desk().give(*[text] * 5).phase is Phase.OPEN
+AUTH = "auth:401"
+FOUR, FIVE = ("401",) * 4, ("401",) * 5
+
+
+@pytest.mark.parametrize(
+    ("lives", "phase", "streak", "fingerprint"),
+    [
+        # Every kind of permanent failure counts, and what is suspected does by its rule.
+        ("200 401", Phase.OPEN, 5, AUTH),
+        ("402", Phase.OPEN, 5, "quota:402"),
+        ("404", Phase.OPEN, 5, "model_not_found:404"),
+        ("400", Phase.OPEN, 5, "rejected_request:400"),
+        ("429+quota", Phase.OPEN, 5, "quota:429"),
+        ("200+empty", Phase.OPEN, 5, "suspected:empty_answers"),
+        ("200+garbled", Phase.OPEN, 5, "suspected:unread_answers"),
+        # Transient failures do not.
+        *(
+            (text, Phase.CLOSED, 0, None)
+            for text in ("429", "503", "net", "200 529", "402+transient")
+        ),
+        # Neither they nor what proves nothing break a streak.
+        *(
+            (("401", "401", text, *FIVE[2:]), Phase.OPEN, 5, AUTH)
+            for text in ("503", "lost", "302+empty", "200+tool 400", "200+unseen")
+        ),
+        ((*FOUR, "200", *FOUR), Phase.CLOSED, 4, AUTH),
+        ((*FOUR, "200", *FIVE), Phase.OPEN, 5, AUTH),
+        ((*FOUR, "402", "401"), Phase.CLOSED, 1, AUTH),
+        # What was in flight when it opened changes nothing.
+        ((*FIVE, "401", "402", "", "503"), Phase.OPEN, 5, AUTH),
+    ],
+)
+def test_failures_alike_in_a_row_open_it(
+    lives: str | tuple[str, ...], phase: Phase, streak: int, fingerprint: str | None
+) -> None:
+    state = Desk().give(*((lives,) * 5 if isinstance(lives, str) else lives))
+    assert (state.phase, state.streak, state.fingerprint) == (phase, streak, fingerprint)
+    assert len(state.tripped_by) == streak
 
 
 def _at_500(code: str | None, result: Comparison | None) -> Verdict:
@@ -108,47 +143,12 @@ def test_what_only_a_sentence_says_at_a_5xx_opens_nothing_unless_a_question_fail
     assert [state.phase for state in states] == [Phase.OPEN if opens else Phase.CLOSED]
 
 
-@pytest.mark.parametrize("text", ["429", "503", "net", "200 529", "402+transient"])
-def test_transient_failures_never_open_it(text: str) -> None:
-    desk = Desk()
-    assert (desk.give(*[text] * 20).phase, desk[LANE].streak) == (Phase.CLOSED, 0)
-
-
-def test_transient_failures_neither_feed_nor_break_a_streak() -> None:
-    assert Desk().give("401", "401", "503", "401", "429", "401", "401").phase is Phase.OPEN
-
-
-@pytest.mark.parametrize("text", ["lost", "302+empty", "200+tool 400", "200+unseen"])
-def test_what_proves_nothing_neither_feeds_nor_breaks_a_streak(text: str) -> None:
-    assert Desk().give("401", "401", text, "401", "401", "401").phase is Phase.OPEN
-
-
-def test_a_healthy_completion_ends_the_streak() -> None:
-    desk = Desk()
-    state = desk.give("401", "401", "401", "401", "200", "401", "401", "401", "401")
-    assert (state.phase, state.streak) == (Phase.CLOSED, 4)
-    assert desk.give("401").phase is Phase.OPEN
-
-
-def test_another_fingerprint_starts_a_streak_of_its_own() -> None:
-    state = Desk().give("401", "401", "401", "401", "402", "401")
-    assert (state.phase, state.streak, state.tripped_by) == (Phase.CLOSED, 1, ("r6",))
-
-
 def test_a_lane_is_none_of_anothers_business() -> None:
     desk = Desk()
     desk.give(*["401#aaaa"] * 3, *["401#bbbb"] * 3)
     assert [state.streak for state in desk.states.values()] == [3, 3]
     desk.give("200#bbbb")
     assert desk["openai/gpt-5/key-aaaa"].streak == 3
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"), [("200+empty", "empty_answers"), ("200+garbled", "unread_answers")]
-)
-def test_suspected_failures_open_it_with_their_own_fingerprint(text: str, rule: str) -> None:
-    state = Desk().give(*[text] * 5)
-    assert (state.phase, state.fingerprint) == (Phase.OPEN, f"suspected:{rule}")
 
 
 def test_rollouts_without_a_call_open_a_lane_on_which_their_batch_made_one() -> None:
@@ -222,22 +222,19 @@ def test_a_registration_is_held_by_what_it_names(named: dict[str, Any], held: bo
     assert (desk.admit(**named).error is not None) is held
 
 
-def test_one_verdict_is_counted_once() -> None:
-    desk = Desk(threshold=2)
+def test_a_lane_with_slashes_in_its_model_is_held() -> None:
+    desk = Desk()
+    desk.give(*["401@meta-llama/llama-4%openrouter"] * 5)
+    assert desk.admit(upstream="openrouter", model="meta-llama/llama-4").error is not None
+
+
+def test_only_final_verdicts_of_a_batch_are_counted_and_each_once() -> None:
     verdict = judge(rollout("401"))
-    (once,) = feed([], verdict, now=NOW, policy=desk.policy)
-    assert feed([once], verdict, now=NOW, policy=desk.policy) == []
-
-
-def test_a_provisional_verdict_is_not_counted() -> None:
+    (once,) = feed([], verdict, now=NOW)
+    assert feed([once], verdict, now=NOW) == []
     assert feed([], judge(rollout("401*9", running=True)), now=NOW) == []
     assert feed([], judge(rollout("401*9", batch=None)), now=NOW) == []
-
-
-def test_rollouts_in_flight_change_neither_streak_nor_fingerprint_of_an_open_breaker() -> None:
-    desk = Desk()
-    opened = desk.give(*["401"] * 5)
-    assert desk.give("401", "402", "", "503") == opened
+    assert reset(once).streak == 0, "a reset forgets it"
 
 
 # ── half open ────────────────────────────────────────────────────────────────
@@ -260,29 +257,23 @@ def test_a_reset_admits_one_canary() -> None:
     assert desk.admit(id="bird").error is None
 
 
-def test_a_healthy_canary_closes_it() -> None:
-    desk = half_open()
-    desk.admit(id="bird")
-    state = desk.give("200", id="bird")
-    assert (state.phase, state.streak, state.canary) == (Phase.CLOSED, 0, None)
-    assert desk.admit().error is None
-
-
-@pytest.mark.parametrize("text", ["401", "402", "200+empty"])
-def test_a_dead_canary_opens_it_again(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "phase"),
+    [
+        ("200", Phase.CLOSED),
+        *((text, Phase.OPEN) for text in ("401", "402", "200+empty")),
+        *((text, Phase.HALF_OPEN) for text in ("503", "lost", "")),  # these prove nothing
+    ],
+)
+def test_a_canary_closes_it_opens_it_again_or_lets_the_next_one_try(
+    text: str, phase: Phase
+) -> None:
     desk = half_open()
     desk.admit(id="bird")
     state = desk.give(text, id="bird", now=NOW + 60)
-    assert (state.phase, state.opened_at, state.canary) == (Phase.OPEN, NOW + 60, None)
-    assert desk.admit().error is not None
-
-
-@pytest.mark.parametrize("text", ["503", "lost", ""])
-def test_a_canary_that_proves_nothing_lets_the_next_one_try(text: str) -> None:
-    desk = half_open()
-    desk.admit(id="bird")
-    assert desk.give(text, id="bird").phase is Phase.HALF_OPEN
-    assert desk.admit(id="second").error is None
+    assert (state.phase, state.canary, state.streak == 0) == (phase, None, phase is Phase.CLOSED)
+    assert (state.opened_at == NOW + 60) is (phase is Phase.OPEN)
+    assert (desk.admit(id="second").error is None) is (phase is not Phase.OPEN)
 
 
 def test_a_healthy_completion_in_flight_earns_an_open_breaker_a_canary() -> None:
@@ -351,11 +342,6 @@ def test_a_rollout_held_by_two_half_open_lanes_is_the_canary_of_both() -> None:
     assert {state.phase for state in desk.states.values()} == {Phase.CLOSED}
 
 
-def test_a_reset_of_a_closed_breaker_forgets_its_streak() -> None:
-    desk = Desk()
-    assert reset(desk.give("401", "401")).streak == 0
-
-
 @given(st.lists(st.sampled_from(["401", "402", "503", "200", "", "lost", "400"]), max_size=30))
 def test_a_breaker_opens_only_on_a_streak_and_is_always_one_row(texts: list[str]) -> None:
     desk = Desk(threshold=3)
@@ -368,14 +354,3 @@ def test_a_breaker_opens_only_on_a_streak_and_is_always_one_row(texts: list[str]
         row = json.loads(json.dumps(asdict(state)))
         row |= {"phase": Phase(row["phase"]), "tripped_by": tuple(row["tripped_by"])}
         assert BreakerState(**row) == state
-
-
-def test_a_lane_with_slashes_in_its_model_is_held() -> None:
-    desk = Desk()
-    desk.give(*["401@meta-llama/llama-4%openrouter"] * 5)
-    assert desk.admit(upstream="openrouter", model="meta-llama/llama-4").error is not None
-
-
-def test_states_of_another_batch_are_left_alone() -> None:
-    foreign = replace(Desk().give(*["401"] * 5), batch="b2")
-    assert admit(rollout(upstream="openai", model="gpt-5"), [foreign], now=NOW) == Admission()
