@@ -80,25 +80,6 @@ async def pumped(*messages: Message, ended: bool = False) -> tuple[Provider, lis
     return provider, sent
 
 
-@pytest.mark.parametrize(("code", "sent"), [(4001, 4001), (1005, None)])
-async def test_an_agents_messages_and_its_close_frame_reach_the_provider(
-    code: int, sent: int | None
-) -> None:
-    provider, to_agent = await pumped(
-        {"type": "websocket.receive", "text": "one"},
-        {"type": "websocket.receive", "bytes": b"two", "text": None},
-        {"type": "websocket.disconnect", "code": code, "reason": "done"},
-    )
-    assert provider.sent == ["one", b"two"]
-    assert provider.closed == (sent, "done")
-    assert to_agent == []
-
-
-async def test_a_lost_agent_closes_nothing_politely() -> None:
-    provider, to_agent = await pumped({"type": "websocket.disconnect", "code": 1005})
-    assert (provider.closed, to_agent) == (None, [])
-
-
 async def test_a_socket_without_a_call_ends_when_the_server_stops() -> None:
     provider, to_agent = await pumped({"type": WEBSOCKET_DRAIN})
     assert [(each["type"], each["code"]) for each in to_agent] == [("websocket.close", 1001)]
@@ -158,10 +139,3 @@ async def test_an_agent_that_does_not_read_is_not_left_in_silence(reads: bool) -
     ).run()
     assert book.only.ending is Ending.LEFT_BY_AGENT
     assert book.only.failed is reads
-
-
-async def test_a_rollout_that_ends_ends_both_sides_of_its_socket() -> None:
-    provider, sent = await pumped({"type": "websocket.receive", "text": "{}"}, ended=True)
-    assert provider.sent == ["{}"]
-    assert provider.closed == (1001, "rollout_ended")
-    assert sent == [{"type": "websocket.close", "code": 1001, "reason": "rollout_ended"}]

@@ -126,20 +126,13 @@ def test_a_socket_is_relayed_on_uvicorns_own_protocol_classes(
             agent.send(create())
             assert [agent.recv(timeout=PATIENCE_S) for _ in RESPONSES] == RESPONSES
         upgrade, call = relay.book.wait_for(2)
+        assert problem(refusal(relay, base=relay.url + "/r/r1/nowhere"))[0] == 404
+        talker.refuses(401, b'{"error":{}}', content_type="application/json")
+        answer = refusal(relay)
     assert (upgrade.status, upgrade.ending) == (101, Ending.COMPLETE)
     assert (call.method, call.ending) == ("WEBSOCKET", Ending.COMPLETE)
     assert call.usage.output_tokens is not None
-
-
-@pytest.mark.parametrize("protocol", [HTTPTOOLS, H11], ids=["httptools", "h11"])
-def test_a_refusal_passes_on_uvicorns_own_protocol_classes(
-    talker: Talker, protocol: Protocol
-) -> None:
-    talker.refuses(401, b'{"error":{}}', content_type="application/json")
-    with relaying(talker.url, protocol=protocol) as relay:
-        answer = refusal(relay)
-        assert (answer.status_code, answer.content) == (401, b'{"error":{}}')
-        assert problem(refusal(relay, base=relay.url + "/r/r1/nowhere"))[0] == 404
+    assert (answer.status_code, answer.content) == (401, b'{"error":{}}')
 
 
 async def test_a_server_that_cannot_send_a_response_declines_the_socket(talker: Talker) -> None:
@@ -188,19 +181,14 @@ def test_a_message_in_fragments_arrives_whole(talker: Talker, relay: Relaying) -
 
 
 def test_compression_is_agreed_hop_by_hop(talker: Talker, relay: Relaying) -> None:
-    with opened(relay, compression="deflate") as agent:
+    with opened(relay, compression="deflate", user_agent_header=None) as agent:
         agent.send("a" * 10_000)
         assert agent.recv(timeout=PATIENCE_S) == "a" * 10_000
         assert agent.response is not None
         assert "sec-websocket-extensions" not in agent.response.headers
-    assert "permessage-deflate" in talker.upgrades[0].headers["sec-websocket-extensions"]
-
-
-def test_no_compression_is_offered_that_the_agent_did_not_offer(
-    talker: Talker, relay: Relaying
-) -> None:
-    with opened(relay):
-        assert "sec-websocket-extensions" not in talker.upgrades[0].headers
+    (seen,) = talker.upgrades
+    assert "permessage-deflate" in seen.headers["sec-websocket-extensions"]
+    assert "user-agent" not in seen.headers, "an agent without a name stays without one"
 
 
 # --- the upgrade -----------------------------------------------------------------------------
@@ -215,6 +203,7 @@ def test_an_upgrade_carries_what_the_agent_sent_and_nothing_more(
     ]  # fmt: skip
     with opened(relay, PATH + ";p?a=%2F&b", additional_headers=headers, user_agent_header="codex"):
         (seen,) = talker.upgrades
+    assert "sec-websocket-extensions" not in seen.headers
     assert seen.path == PATH + ";p?a=%2F&b"
     own = [(n.lower(), v) for n, v in seen.headers.raw_items() if not n.lower().startswith("sec-")]
     assert sorted(own) == sorted(
@@ -223,11 +212,6 @@ def test_an_upgrade_carries_what_the_agent_sent_and_nothing_more(
             ("connection", "Upgrade"), ("user-agent", "codex"), *headers[:5],
         ]
     )  # fmt: skip
-
-
-def test_an_agent_without_a_name_stays_without_one(talker: Talker, relay: Relaying) -> None:
-    with opened(relay, user_agent_header=None):
-        assert "user-agent" not in talker.upgrades[0].headers
 
 
 def test_the_answer_to_an_upgrade_comes_with_its_headers(talker: Talker, relay: Relaying) -> None:
@@ -264,18 +248,6 @@ def test_a_minted_key_is_replaced_by_the_real_one(talker: Talker) -> None:
         assert talker.upgrades[0].headers["authorization"] == "Bearer sk-real"
         assert relay.book.only.rollout_id == "r7"
         assert relay.book.only.attribution is Attribution.MINTED_KEY
-
-
-def test_a_rollout_key_in_its_own_header_is_proof_and_goes_to_no_provider(talker: Talker) -> None:
-    minted = KEYRING.mint("r7")
-    beside = [("authorization", "Bearer sk-own"), ("x-truezero-key", minted)]
-    with relaying(talker.url, proof_required=True) as relay:
-        with opened(relay, base=f"{relay.url}/openai", additional_headers=beside):
-            pass
-        (upgrade,) = talker.upgrades
-        assert upgrade.headers["authorization"] == "Bearer sk-own"
-        assert "x-truezero-key" not in upgrade.headers
-        assert (relay.book.only.rollout_id, relay.book.only.attribution) == ("r7", "minted_key")
 
 
 def test_a_socket_that_names_no_rollout_is_no_page_of_another_site(talker: Talker) -> None:
@@ -353,24 +325,17 @@ def test_without_a_token_nothing_is_asked(talker: Talker) -> None:
 # --- what the proxy refuses ------------------------------------------------------------------
 
 
-def test_an_unknown_upstream_is_refused_as_a_request_would_be(relay: Relaying) -> None:
-    answer = refusal(relay, base=relay.base(upstream="nowhere"))
-    assert problem(answer) == (404, "unknown_upstream")
-    assert relay.book.exchanges == []
-
-
-def test_a_rollout_that_is_not_proven_is_refused(talker: Talker) -> None:
-    with relaying(talker.url, proof_required=True) as relay:
-        assert problem(refusal(relay)) == (403, "unproven_rollout")
-    assert talker.upgrades == []
-
-
-def test_a_rollout_that_is_not_admitted_is_refused(talker: Talker) -> None:
+def test_what_a_request_would_be_refused_for_a_socket_is(talker: Talker) -> None:
     async def nobody(_: str) -> None:
         raise Refusal(401, "unregistered_rollout", "not announced")
 
+    with relaying(talker.url, proof_required=True) as relay:
+        assert problem(refusal(relay)) == (403, "unproven_rollout")
     with relaying(talker.url, admits=nobody) as relay:
         assert problem(refusal(relay)) == (401, "unregistered_rollout")
+        assert problem(refusal(relay, base=relay.base(upstream="nowhere")))[0] == 404
+        assert relay.book.exchanges == []
+    assert talker.upgrades == []
 
 
 class Ruled:
@@ -467,19 +432,6 @@ def test_a_refusal_counts_where_it_proves_that_no_model_is_reached(
     upgrade = relay.book.only
     assert upgrade.cause is not None
     assert (upgrade.kind, upgrade.cause.subcategory) == (kind, subcategory)
-
-
-def test_a_refused_realtime_upgrade_names_its_model(talker: Talker, relay: Relaying) -> None:
-    talker.refuses(401, error("invalid_api_key"))
-    refusal(relay, "/v1/realtime?model=gpt-realtime&x=1")
-    assert (relay.book.only.model, relay.book.only.kind) == ("gpt-realtime", Kind.INFERENCE)
-
-
-def test_a_provider_that_speaks_http_only_sends_the_agent_to_http() -> None:
-    posts_only = answers.whole({"detail": "Method Not Allowed"}, 405)
-    with Provider(posts_only) as provider, relaying(provider.url) as relay:
-        assert problem(refusal(relay)) == (426, "no_websocket")
-        assert relay.book.only.status == 405
 
 
 def test_an_upstream_that_is_not_there_is_told_at_once() -> None:
