@@ -8,21 +8,12 @@ from typing import Any
 
 import pytest
 
-from classifier import codec
 from classifier.__main__ import judge_export
 from classifier.codec import encode_verdict
-from classifier.records import RolloutRecord
-from classifier.rules import judge
-from proxy.control import listing, rollouts
-from proxy.features.exports.control import export
-from proxy.store.database import Database
-from proxy.store.tables import CommitBatch
-from tests.builders import exchange
+from proxy.control import listing
 from tests.fakes import answers
-from tests.fakes.control import control_over
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
-from truezero import models
 
 
 @pytest.fixture
@@ -37,18 +28,6 @@ def test_an_export_takes_the_same_query(service: Service) -> None:
     assert json.loads(told[0])["id"] == "dead"
     assert not any('"fine"' in line for line in told)
     assert service.http.get("/rollouts/export?batch=b&health=undecided").text == ""
-
-
-async def test_a_rollout_is_exported_over_a_database_without_http(database: Database) -> None:
-    control = control_over(database)
-    await rollouts.register(
-        control, models.RolloutRequest(id="r1", batch="b"), public_url="http://proxy"
-    )
-    database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
-    outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
-    await rollouts.report(control, "r1", outcome)
-    parts = [part async for part in await export(control, models.ListParameters(batch=["b"]))]
-    assert [record["record"] for record in parts[0]] == ["rollout", "outcome", "exchange"]
 
 
 # --- An export has all that judging its rollouts again takes --------------------------------------
@@ -68,20 +47,6 @@ def test_a_rollout_is_followed_by_its_outcome_and_its_calls(service: Service) ->
     assert [record["record"] for record in records] == ["rollout", "outcome", "exchange"] * 2
     assert [records[0]["id"], records[3]["id"]] == ["one", "two"]
     assert [records[n]["rollout_id"] for n in (1, 2, 4, 5)] == ["one", "one", "two", "two"]
-
-
-def test_what_was_exported_is_judged_as_the_service_does(service: Service) -> None:
-    play(service, "dead", DEAD)
-    facts, outcome, call = exported(service)
-    rollout = RolloutRecord(
-        id=facts["id"],
-        model=facts["model"],
-        upstream=facts["upstream"],
-        outcome=codec.decode_outcome(outcome),
-        exchanges=(codec.decode_exchange(call),),
-    )
-    verdict = service.get("/rollouts/dead/verdict")
-    assert judge(rollout).fingerprint == verdict["fingerprint"] == "auth:401"
 
 
 def test_a_filter_is_of_an_export_what_it_was_to_its_batch(service: Service) -> None:
