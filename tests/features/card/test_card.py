@@ -13,14 +13,14 @@ from click.testing import CliRunner, Result
 
 from classifier.card import Roots, Stated, card_bytes, card_of, differences
 from proxy.control import judge
-from proxy.features.card.plane import GONE
 from proxy.features.card.printed import badge
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service, problem, serving
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import CHAT, play
-from tests.proxy.web.test_pages import page, words
+from tests.proxy.web.test_one_number import play_biased, printed, says_one_p
+from tests.proxy.web.test_pages import BROWSER, page, words
 from truezero.cli import app as command_line
 from truezero.runner.card import verify
 
@@ -124,21 +124,15 @@ def test_a_share_is_of_the_two_numbers_beside_it(services: Services) -> None:
     assert (summary["scored"], summary["scoreable"], summary["total"]) == (2, 3, 4)
     share = "2 of 4 measured (50%)"
     html = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
-    badge = service.http.get("/batches/b/card", headers={"accept": "image/svg+xml"}).text
+    answer = service.http.get("/batches/b/card", headers={"accept": "image/svg+xml"})
     at = ("--url", str(service.http.base_url))
     batch = CliRunner().invoke(command_line, ["batch", "b", *at]).stdout
     overview = words(page(service, "/ui/batches/b"))
     assert "2 of 4 planned repeats measured ( 50% )" in overview
-    for shown in (words(html), badge, run("b", *at).stdout, " ".join(batch.split())):
+    assert answer.headers["content-type"] == "image/svg+xml"
+    for shown in (words(html), answer.text, run("b", *at).stdout, " ".join(batch.split())):
         assert share in shown
         assert not re.search(r"2 of 4 \w+ \((?!50%)", shown)
-
-
-def test_a_card_is_the_same_whenever_it_is_asked_for(service: Service) -> None:
-    first = service.http.get("/batches/b/card").content
-    assert service.http.get("/batches/b/card").content == first
-    play(service, "late", task="four")
-    assert service.http.get("/batches/b/card").content != first
 
 
 def test_a_card_is_printed_as_a_page_that_stands_alone(only_read: Service) -> None:
@@ -151,12 +145,17 @@ def test_a_card_is_printed_as_a_page_that_stands_alone(only_read: Service) -> No
     assert "sha256-" in response.headers["content-security-policy"]
     shown = only_read.http.get("/ui/batches/b/card")
     assert (shown.status_code, shown.text) == (200, page)
+    overview = only_read.http.get("/ui/batches/b", headers=BROWSER).text
+    assert '<a href="/ui/batches/b/card">Measurement card</a>' in overview
 
 
-def test_a_badge_names_the_score_and_what_it_stands_on(only_read: Service) -> None:
-    response = only_read.http.get("/batches/b/card", headers={"accept": "image/svg+xml"})
-    assert response.headers["content-type"] == "image/svg+xml"
-    assert ">0.500, 2 of 3 measured (66.6%)</text>" in response.text
+@pytest.mark.slow
+def test_what_is_excluded_has_one_p(services: Services) -> None:
+    service = services(BREAKER_THRESHOLD="50")
+    play_biased(service)
+    html = service.http.get("/batches/p/card", headers={"accept": "text/html"}).text
+    says_one_p(words(html), "page")
+    says_one_p(printed(service, "card", "p"), "command")
 
 
 @pytest.mark.parametrize(
@@ -204,12 +203,6 @@ def test_what_0_2_asked_of_a_card_is_said_to_be_gone(only_read: Service) -> None
     problem(only_read.http.get("/batches/b/card", headers=progress), 410, "gone")
     disclosed = only_read.http.post("/batches/b/card/disclosure", json={"seed": "tuesday"})
     problem(disclosed, 410, "gone")
-
-
-def test_what_takes_the_place_of_a_call_is_a_clause() -> None:
-    method, path, instead = GONE
-    assert method.isupper() and path.startswith("/")
-    assert instead and not instead.endswith(".")
 
 
 def test_nothing_that_was_said_and_no_key_is_on_a_card(service: Service) -> None:
@@ -277,17 +270,13 @@ def test_a_score_that_was_edited_is_named_and_the_exit_code_is_1(files: Path) ->
     card = json.loads((files / "card.json").read_text())
     card["measured"]["score"]["score"] = 0.9
     (files / "card.json").write_text(json.dumps(card))
-    verified = run("verify", files / "card.json", "--export", files / "export.jsonl")
-    assert verified.exit_code == 1
-    assert "measured.score.score: 0.9 on the card, 0.5 by the export" in verified.stdout
-
-
-def test_an_export_that_was_edited_differs_from_its_card(files: Path) -> None:
     export = files / "export.jsonl"
-    export.write_text(export.read_text().replace('"reward":0.0', '"reward":1.0'))
     verified = run("verify", files / "card.json", "--export", export)
     assert verified.exit_code == 1
-    assert "roots.export" in verified.stdout
+    assert "measured.score.score: 0.9 on the card, 0.5 by the export" in verified.stdout
+    export.write_text(export.read_text().replace('"reward":0.0', '"reward":1.0'))
+    verified = run("verify", files / "card.json", "--export", export)
+    assert (verified.exit_code, "roots.export" in verified.stdout) == (1, True)
 
 
 def test_what_cannot_be_verified_is_said_with_exit_code_2(files: Path) -> None:

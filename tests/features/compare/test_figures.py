@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
@@ -30,14 +28,6 @@ def check(service: Service) -> None:
 def test_each_figure_is_as_its_function_counts_it(services: Services) -> None:
     service = services(BREAKER_THRESHOLD="3")
     live(service, random.Random(2), 14)
-    check(service)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 105))
-def test_each_figure_is_so_after_longer_lives(on_both: Callable[..., Service], seed: int) -> None:
-    service = on_both(BREAKER_THRESHOLD="3")
-    live(service, random.Random(seed), 30)
     check(service)
 
 
