@@ -6,10 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
-from fastapi import FastAPI
-
-from proxy.features.metrics import plane
 from proxy.features.metrics.start import shared_folder
 from tests.proxy.api.test_routes import PATIENCE_S, Service, serving
 from tests.proxy.api.test_status import failing
@@ -17,20 +13,6 @@ from tests.proxy.conftest import Services
 from tests.proxy.test_app import held
 
 assert held  # a fixture
-
-
-async def test_the_exposition_chooses_the_type_by_accept() -> None:
-    def exposition(accept: str) -> tuple[bytes, str]:
-        return f"# for {accept}\n".encode(), "text/x-metrics; version=9"
-
-    app = FastAPI()
-    app.state.exposition = exposition
-    app.include_router(plane.router)
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
-        answer = await http.get("/metrics", headers={"accept": "application/openmetrics-text"})
-    assert answer.headers["content-type"] == "text/x-metrics; version=9"
-    assert answer.text == "# for application/openmetrics-text\n"
 
 
 def test_prometheus_and_openmetrics_are_both_served(services: Services) -> None:
