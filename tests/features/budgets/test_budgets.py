@@ -309,6 +309,17 @@ def test_a_wait_for_calls_in_flight_is_bounded(
     assert detail.startswith("the rollout's limit of 1 call is reserved by calls in flight")
 
 
+def test_a_call_reserves_what_its_request_lets_be_written(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hold, "_WAIT_S", 0.1)
+    made = register(service, id="large", limits={"tokens": 20_000})
+    url = made["base_urls"]["openai"] + "/chat/completions"
+    with in_flight(service, made):  # 4,096 and a prompt
+        for more in ({"max_tokens": 16_000}, {"max_tokens": 8_000, "n": 2}):
+            problem(caller.post(url, json=ASK | more), 403, "budget_exceeded")
+
+
 def test_an_agent_that_hangs_up_while_others_had_reserved_the_rest_is_undecided(
     service: Service,
 ) -> None:
