@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -129,27 +130,23 @@ def between(
     )
 
 
-def test_a_limit_that_was_neared_slowly_is_the_rate_at_which_the_429_came() -> None:
-    assert between(19.0) == 20.0
-
-
-def test_a_limit_that_was_only_near_lies_half_way() -> None:
-    assert between(18.0, since_s=20.0) == 19.0, "too soon after the one before"
-    assert between(18.0, episode_s=3.0) == 19.0, "a window's end was waited for"
-
-
-def test_so_does_one_that_was_far_from_what_was_let_in() -> None:
-    assert between(10.0) == 15.0
-    assert between(10.0, since_s=10.0, was_free=True) == 15.0
-
-
-def test_the_mean_of_twenty_calls_is_the_limit_and_fewer_count_by_how_many_they_are() -> None:
-    assert between(10.0, since_s=10.0) == 10.0
-    assert between(2.0, since_s=5.0) == pytest.approx(0.5 * 2.0 + 0.5 * 20.0)
-
-
-def test_no_mean_is_above_the_rate_at_which_the_429_came() -> None:
-    assert between(50.0) == 20.0
+@pytest.mark.parametrize(
+    ("mean", "how", "rate"),
+    [
+        (19.0, {}, 20.0),
+        (18.0, {"since_s": 20.0}, 19.0),  # near, and too soon after the one before: half way
+        (18.0, {"episode_s": 3.0}, 19.0),  # a window's end was waited for
+        (10.0, {}, 15.0),  # far from what was let in
+        (10.0, {"since_s": 10.0, "was_free": True}, 15.0),
+        (10.0, {"since_s": 10.0}, 10.0),  # the mean of twenty calls
+        (2.0, {"since_s": 5.0}, 0.5 * 2.0 + 0.5 * 20.0),  # fewer count by how many they are
+        (50.0, {}, 20.0),  # never above the rate at which the 429 came
+    ],
+)
+def test_a_limit_that_was_neared_slowly_is_the_rate_of_its_429_else_the_mean_counts(
+    mean: float, how: dict[str, Any], rate: float
+) -> None:
+    assert between(mean, **how) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize("since_s", [5.0, 60.0, 700.0])

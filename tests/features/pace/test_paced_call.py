@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -33,16 +34,51 @@ def ask(number: int = 1, model: str = "gpt-5") -> dict[str, object]:
 
 @contextmanager
 def paced(
-    provider: Provider,
+    url: str,
     given: GivenPace = ONE_AT_ONCE,
     patience_s: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
     **rules: Any,
 ) -> Iterator[Relaying]:
-    """Run a relay whose calls to openai wait for their turn."""
+    """A relay whose calls and handshakes with openai wait for their turn."""
     pacer = Pacer({"openai": given}, clock=clock, wall=time.time, patience_s=patience_s)
-    with relaying(provider.url, holds=(PaceHold(pacer),), **rules) as running:
+    with relaying(url, holds=(PaceHold(pacer),), **rules) as running:
         yield running
+
+
+@dataclass(frozen=True)
+class Occupied:
+    """A lane of one place, which a call of r1 has until `go` is set."""
+
+    provider: Provider
+    relay: Relaying
+    go: threading.Event
+    pool: ThreadPoolExecutor
+
+    def asks(
+        self, number: int = 1, *, rollout: str = "r1", model: str = "gpt-5"
+    ) -> Future[httpx.Response]:
+        return self.pool.submit(
+            caller.post, self.relay.base(rollout) + CHAT, json=ask(number, model)
+        )
+
+
+@contextmanager
+def occupied(**rules: Any) -> Iterator[Occupied]:
+    with (
+        Provider(answers.healthy) as provider,
+        paced(provider.url, **rules) as relay,
+        ThreadPoolExecutor() as pool,
+    ):
+        lane = Occupied(provider, relay, threading.Event(), pool)
+        provider.plays(answers.chat().stopping_after(0, Wait(lane.go)), answers.chat())
+        first = lane.asks()
+        provider.wait_for(1)
+        try:
+            yield lane
+        finally:
+            lane.go.set()
+        assert first.result().status_code == 200
 
 
 def begun(relay: Relaying, count: int) -> None:
@@ -66,20 +102,18 @@ def leaves(relay: Relaying, rollout: str, count: int, *, after_s: float = 0.0) -
 
 
 def test_a_call_waits_for_its_turn_and_is_sent_unchanged_and_in_order() -> None:
-    go = threading.Event()
-    with Provider(answers.healthy) as provider, paced(provider) as relay, ThreadPoolExecutor() as p:
-        provider.plays(answers.chat().stopping_after(0, Wait(go)), answers.chat())
+    with occupied() as lane:
         waiting = []
-        for number in (1, 2, 3):
-            waiting.append(p.submit(caller.post, relay.base() + CHAT, json=ask(number)))
-            begun(relay, number)
-        assert len(provider.wait_for(1)) == 1
-        go.set()
-        assert [each.result().status_code for each in waiting] == [200, 200, 200]
-        bodies = [request.body for request in provider.requests]
+        for number in (2, 3):
+            waiting.append(lane.asks(number))
+            begun(lane.relay, number)
+        assert len(lane.provider.requests) == 1
+        lane.go.set()
+        assert [each.result().status_code for each in waiting] == [200, 200]
+        bodies = [request.body for request in lane.provider.requests]
         expected = [httpx.Request("POST", "http://x", json=ask(n)).content for n in (1, 2, 3)]
         assert bodies == expected
-        first, second, third = sorted(relay.book.wait_for(3), key=lambda each: each.id)
+        first, second, third = sorted(lane.relay.book.wait_for(3), key=lambda each: each.id)
     assert first.held_s == 0
     assert (second.held_s or 0) > 0
     assert (third.held_s or 0) > 0
@@ -88,19 +122,6 @@ def test_a_call_waits_for_its_turn_and_is_sent_unchanged_and_in_order() -> None:
     # It starts when it is sent: its wait is no time of the provider's.
     for each in (second, third):
         assert each.timing.started_at >= starts[0] + (first.timing.duration_s or 0)
-
-
-def test_lanes_of_other_models_and_other_rollouts_do_not_wait() -> None:
-    go = threading.Event()
-    with Provider(answers.healthy) as provider, paced(provider) as relay, ThreadPoolExecutor() as p:
-        provider.plays(answers.chat().stopping_after(0, Wait(go)), answers.chat())
-        first = p.submit(caller.post, relay.base() + CHAT, json=ask())
-        provider.wait_for(1)
-        other = caller.post(relay.base("r2") + CHAT, json=ask(model="gpt-5-mini"))
-        models = caller.get(relay.base() + "/v1/models")  # no model's call
-        assert (other.status_code, models.status_code) == (200, 200)
-        go.set()
-        assert first.result().status_code == 200
 
 
 def test_an_agent_that_leaves_while_its_call_waits_left_nothing_of_the_providers() -> None:
@@ -112,60 +133,39 @@ def test_an_agent_that_leaves_while_its_call_waits_left_nothing_of_the_providers
             else None
         ),
     )
-    go = threading.Event()
-    with (
-        Provider(answers.healthy) as provider,
-        paced(provider, causes=causes) as relay,
-        ThreadPoolExecutor() as p,
-    ):
-        provider.plays(answers.chat().stopping_after(0, Wait(go)), answers.chat())
-        first = p.submit(caller.post, relay.base() + CHAT, json=ask())
-        provider.wait_for(1)
+    with occupied(causes=causes) as lane:
         began = time.monotonic()
-        leaves(relay, "r2", 2, after_s=0.1)
-        left = relay.book.only
+        leaves(lane.relay, "r2", 2, after_s=0.1)
+        left = lane.relay.book.only
         lasted_s = time.monotonic() - began
-        go.set()
-        assert first.result().status_code == 200
-        assert len(provider.requests) == 1
+    assert len(lane.provider.requests) == 1
     assert (left.ending, left.cause, left.held) == (Ending.LEFT_WHILE_HELD, None, False)
     assert (left.status, (left.held_s or 0) >= 0.05) == (None, True)
     assert (left.timing.duration_s or 0) + (left.held_s or 0) < lasted_s, "no time counts twice"
 
 
+def test_lanes_of_other_models_do_not_wait() -> None:
+    with occupied() as lane:
+        assert lane.asks(rollout="r2", model="gpt-5-mini").result().status_code == 200
+        models = caller.get(lane.relay.base() + "/v1/models")  # no model's call
+        assert models.status_code == 200
+
+
 def test_a_call_of_a_rollout_that_ends_waits_no_longer() -> None:
-    go = threading.Event()
-    with Provider(answers.healthy) as provider, paced(provider) as relay, ThreadPoolExecutor() as p:
-        provider.plays(answers.chat().stopping_after(0, Wait(go)), answers.chat())
-        first = p.submit(caller.post, relay.base() + CHAT, json=ask())
-        provider.wait_for(1)
-        second = p.submit(caller.post, relay.base("r2") + CHAT, json=ask())
-        begun(relay, 2)
-        relay.end_rollout("r2")
+    with occupied() as lane:
+        second = lane.asks(rollout="r2")
+        begun(lane.relay, 2)
+        lane.relay.end_rollout("r2")
         assert second.result().status_code == 403
-        assert relay.book.only.ending is Ending.CLOSED_AT_OUTCOME
-        go.set()
-        assert first.result().status_code == 200
-        third = caller.post(relay.base() + CHAT, json=ask())  # the place in the queue is free
-    assert third.status_code == 200
+        assert lane.relay.book.only.ending is Ending.CLOSED_AT_OUTCOME
+        lane.go.set()
+        assert lane.asks().result().status_code == 200, "the place in the queue is free"
 
 
 def test_a_call_that_has_waited_long_enough_is_sent() -> None:
-    with (
-        Provider(answers.healthy) as provider,
-        paced(provider, patience_s=0.05) as relay,
-        ThreadPoolExecutor() as p,
-    ):
-        go = threading.Event()
-        provider.plays(answers.chat().stopping_after(0, Wait(go)), answers.chat())
-        first = p.submit(caller.post, relay.base() + CHAT, json=ask())
-        provider.wait_for(1)
-        second = caller.post(relay.base("r2") + CHAT, json=ask())
-        go.set()
-        assert (second.status_code, first.result().status_code) == (200, 200)
-        held_s = relay.book.exchanges[0].held_s
-    assert held_s is not None
-    assert held_s >= 0.04
+    with occupied(patience_s=0.05) as lane:
+        assert lane.asks(rollout="r2").result().status_code == 200
+        assert (lane.relay.book.only.held_s or 0) >= 0.04
 
 
 def test_limits_are_learnt_from_what_answers_state() -> None:
@@ -175,7 +175,7 @@ def test_limits_are_learnt_from_what_answers_state() -> None:
     )  # fmt: skip
     with (
         Provider(answers.healthy) as provider,
-        paced(provider, GivenPace(), clock=thousandths) as relay,
+        paced(provider.url, GivenPace(), clock=thousandths) as relay,
     ):
         provider.plays(answers.chat().with_headers(*stated))
         for rollout in ("r1", "r2"):  # the second one tries whether it is told so, too
@@ -187,7 +187,7 @@ def test_limits_are_learnt_from_what_answers_state() -> None:
 
 def test_a_429_passes_unchanged_and_the_next_call_waits_as_long_as_it_says() -> None:
     body = {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}
-    with Provider(answers.healthy) as provider, paced(provider, GivenPace()) as relay:
+    with Provider(answers.healthy) as provider, paced(provider.url, GivenPace()) as relay:
         provider.plays(answers.whole(body, 429, ("retry-after-ms", "40")), answers.chat())
         refused = caller.post(relay.base() + CHAT, json=ask())
         assert (refused.status_code, refused.json()) == (429, body)

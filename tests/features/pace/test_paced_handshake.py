@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pytest
 
 from classifier.records import Ending
-from proxy.features.pace.hold import PaceHold
-from proxy.features.pace.pacer import Pacer
 from proxy.features.pace.settings import GivenPace
 from tests.fakes.agent_sockets import PATIENCE_S, mute, opened, refusal
-from tests.fakes.relaying import Relaying, relaying
 from tests.fakes.talker import Talker
+from tests.features.pace.test_paced_call import paced, thousandths
 
 
 @pytest.fixture
@@ -29,19 +25,6 @@ STATED = {
     "x-ratelimit-remaining-requests": "0",
     "x-ratelimit-reset-requests": "60s",
 }
-
-
-@contextmanager
-def paced(
-    url: str,
-    given: GivenPace,
-    patience_s: float = 60.0,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Relaying]:
-    """A relay whose handshakes with openai wait for their turn."""
-    pacer = Pacer({"openai": given}, clock=clock, wall=time.time, patience_s=patience_s)
-    with relaying(url, holds=(PaceHold(pacer),)) as running:
-        yield running
 
 
 def test_a_handshake_waits_for_its_turn_and_its_wait_is_on_record(talker: Talker) -> None:
@@ -59,8 +42,7 @@ def test_a_handshake_waits_for_its_turn_and_its_wait_is_on_record(talker: Talker
 
 def test_what_the_answer_to_a_handshake_states_is_kept(talker: Talker) -> None:
     talker.headers = STATED
-    # No lane grows quiet, however busy the machine.
-    with paced(talker.url, GivenPace(), clock=lambda: time.monotonic() / 1000) as relay:
+    with paced(talker.url, GivenPace(), clock=thousandths) as relay:
         with opened(relay, REALTIME):
             pass
         with pytest.raises(TimeoutError), opened(relay, REALTIME, open_timeout=1):
