@@ -64,14 +64,6 @@ def test_rollouts_without_a_call_are_stopped_on_a_lane_that_worked(service: Serv
     assert [silent(service, number, **lane) for number in range(4, 8)] == [True] + [False] * 3
 
 
-def test_other_lanes_and_batches_go_on(service: Service) -> None:
-    for number in range(3):
-        play(service, f"dead-{number}", DEAD)
-    assert "status" in play(service, "other-model", model="gpt-5-mini")
-    assert "status" in play(service, "other-batch", batch="c")
-    assert play(service, "unnamed", model=None, upstream=None)["admitted"] is False
-
-
 def test_a_canary_decides_after_a_reset(service: Service) -> None:
     for number in range(3):
         play(service, f"dead-{number}", DEAD)
