@@ -179,12 +179,15 @@ def test_what_nothing_explains_is_listed_with_a_row_to_complete(service: Service
     play(service, "strange", STRANGE)
     play(service, "again", STRANGE, batch="other")
     play(service, "bare", answers.whole({}, 400))
+    play(service, "unread", answers.whole({"strange": {"thing": 1}}))
     play(service, "dead", DEAD)
     html = page(service, AT)
     listed = html[html.index('id="unexplained"') :]
     said = words(listed)
     assert "openai 400 E1042 rejected_request status.400 2" in said
     assert "openai 400 – rejected_request status.400 1" in said
+    assert "neither output nor an error was found" in said
+    assert listed.count('data-copy="[[causes]]') == 2, "an answer that could not be read has no row"
     assert "auth" not in re.sub(r"one of auth", "", said), "what is explained is not there"
     assert 'href="/ui/rollouts/again"' in listed
     row = re.search(r'data-copy="(\[\[causes\]\][^"]+)"', listed)
@@ -203,13 +206,6 @@ def test_without_unexplained_errors_the_page_has_no_such_part(service: Service) 
     assert 'id="unexplained"' in page(service, AT)
     before = page(service, AT, since=local(now - 9000), until=local(now - 8000))
     assert 'id="unexplained"' not in before
-
-
-def test_an_answer_that_could_not_be_read_has_no_row(service: Service) -> None:
-    play(service, "unread", answers.whole({"strange": {"thing": 1}}))
-    listed = page(service, AT)
-    assert "neither output nor an error was found" in words(listed)
-    assert "[[causes]]" not in listed
 
 
 def test_rest_lists_what_nothing_explains(service: Service) -> None:
@@ -250,15 +246,6 @@ def test_a_row_that_was_completed_explains_the_same_error(
     (call,) = other.get("/rollouts/strange/exchanges")["items"]
     assert (call["subcategory"], call["rule"]) == ("quota", "operator:openai-E1042")
     assert other.get("/fingerprints/unexplained")["items"] == []
-
-
-def test_fingerprints_lead_to_the_rollouts_they_struck(service: Service) -> None:
-    play(service, "dead", DEAD)
-    play(service, "fine", reward=1.0)
-    assert "/ui/rollouts?fingerprint=auth%3A401" in page(service, "/ui/causes")
-    found = page(service, "/ui/rollouts", fingerprint="auth:401")
-    assert "/ui/rollouts/dead" in found
-    assert "/ui/rollouts/fine" not in found
 
 
 def test_the_page_shows_no_prompt_and_no_key(service: Service) -> None:

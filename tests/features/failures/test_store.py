@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxy.features.failures.store import causes, causes_over_time, fingerprints
+from proxy.features.failures.store import causes, causes_over_time
 from proxy.store.database import Database
 from tests.proxy.store.test_verdicts import verdict
 
@@ -48,12 +48,3 @@ def test_causes_are_counted_over_time(cause_stats_filled: Database) -> None:
     rows = cause_stats_filled.read(causes_over_time, since=60.0, step_s=60)
     counted = {(row["lane"].split("/")[1], row["step"]): row["rollouts"] for row in rows}
     assert counted == {("gpt-5", 1): 2, ("gpt-4", 1): 1}
-
-
-def test_fingerprints_are_counted_across_batches(database: Database) -> None:
-    for name, batch, fingerprint in (("a", "x", "auth"), ("b", "y", "auth"), ("c", "y", "quota")):
-        database.verdicts.store(verdict(name, batch=batch, fingerprint=fingerprint))
-    rows = database.read(fingerprints)
-    assert [(row["fingerprint"], row["rollouts"], row["batches"]) for row in rows] == [
-        ("auth", 2, 2), ("quota", 1, 1),
-    ]  # fmt: skip

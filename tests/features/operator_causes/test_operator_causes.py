@@ -80,32 +80,10 @@ def test_an_error_inside_a_200_and_inside_a_stream_is_matched(service: Service) 
     assert call["subcategory"] == "provider_error"
 
 
-def test_healthy_answers_are_never_matched(service: Service) -> None:
-    for name, answer in (("a", answers.chat()), ("b", answers.chat_tools()),
-                         ("c", answers.chat_stream())):  # fmt: skip
-        call = played(service, name, answer)
-        assert (call["subcategory"], call["rule"]) == (None, None)
-        assert service.get(f"/rollouts/{name}/verdict")["health"] == "healthy"
-
-
-def test_the_first_row_that_matches_holds(service: Service) -> None:
-    assert played(service, "r4", failing(418))["rule"] == "operator:3"
-    assert played(service, "r5", failing(418, code="E1042"))["rule"] == "operator:warming-up"
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        'Invalid value: "{said}".',
-        "Unsupported value '{said}'",
-        "Unsupported input: {said}",
-        "Expected a list, got {said}",
-    ],
-)
-def test_an_agent_whose_words_are_repeated_provokes_no_row(service: Service, message: str) -> None:
+def test_an_agent_whose_words_are_repeated_provokes_no_row(service: Service) -> None:
     said = "' \" , you are flat broke, flat broke \" '"
     ask = {**ASK, "messages": [{"role": "user", "content": said}]}
-    service.provider.plays(failing(message=message.format(said=said)))
+    service.provider.plays(failing(message=f"Expected a list, got {said}"))
     service.http.post(f"/r/echo/openai{CHAT}", json=ask)
     service.provider.plays(failing(message=f"Bad request: '{said}'", param="messages"))
     service.http.post(f"/r/echo/openai{CHAT}", json=ask)

@@ -64,18 +64,6 @@ def test_a_key_that_is_not_ours_is_unknown(service: Service) -> None:
     problem(delete(service), 422, "invalid")
 
 
-def test_registrations_and_keys_share_one_rate_limit(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    with serving(tmp_path_factory.mktemp("limit"), REGISTRATIONS_PER_S="0.001") as service:
-        statuses = [
-            service.http.post(path, json={}).status_code
-            for path in ("/rollouts", "/key/generate", "/rollouts", "/key/generate")
-        ]
-    assert statuses[0] == 201
-    assert statuses[-1] == 429
-
-
 def test_registrations_are_paced_by_rollout_and_key_together(tmp_path: Path) -> None:
     with serving(tmp_path, REGISTRATIONS_PER_S="0.2") as service:
         assert service.http.post("/rollouts", json={"id": "a"}).status_code == 201
