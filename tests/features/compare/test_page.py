@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from proxy.features.compare.page import difference
+from tests.features.compare.test_comparison import nights
 from tests.features.help.test_pages import asked_about, headed_words
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_batch_pages import columns_are_as_chosen
@@ -43,15 +44,6 @@ def test_two_ticked_batches_are_compared_the_older_first(service: Service) -> No
     assert "1 batch ticked: tick two" in words(page(service, "/ui/compare?run=second"))
 
 
-def nights(service: Service) -> None:
-    for task, last, tonight, answer in (
-        ("up", 0.0, 1.0, None), ("down", 1.0, 0.0, None), ("same", 1.0, 1.0, None),
-        ("fake", 1.0, 0.0, DEAD),
-    ):  # fmt: skip
-        play(service, f"last-{task}", batch="last", task=task, reward=last)
-        play(service, f"now-{task}", answer, batch="tonight", task=task, reward=tonight)
-
-
 @pytest.mark.slow
 def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Service) -> None:
     nights(service)
@@ -64,7 +56,7 @@ def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Servic
     assert "same unchanged 0 1.000 1.000" in said
     assert "A last 0.750" in said
     assert "B tonight 0.667" in said
-    assert 'href="/ui/rollouts/now-fake"' in html
+    assert 'href="/ui/rollouts/tonight-fake"' in html
     assert "truezero compare last tonight" in said
     only = words(page(service, "/ui/compare", a="last", b="tonight", change="fixed"))
     assert "up higher" in only

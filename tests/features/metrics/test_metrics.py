@@ -76,28 +76,25 @@ class Quiet:
     waiting: int = 0
 
 
-def metrics(
-    recording: Quiet | Recorder | None = None,
-    census: Callable[[], StoreCounts] = lambda: StoreCounts(verdicts={}),
-) -> Metrics:
-    return Metrics(recording or Quiet(), census=census, version="9.9", prices=PRICES)
-
-
 PRICES = PriceTable(allow_list({}))
+
+
+def metrics(recording: Quiet | Recorder | None = None, **more: Any) -> Metrics:
+    known = {"census": lambda: StoreCounts(verdicts={}), "version": "9.9", "prices": PRICES}
+    return Metrics(recording or Quiet(), **(known | more))
+
+
 TIMED = Timing(started_at=1.0, first_token_s=0.1, duration_s=1.0)
 
 
 def whole() -> Metrics:
     """Metrics in which each has been told of something."""
-    counting = Metrics(
-        Quiet(),
+    counting = metrics(
         census=lambda: StoreCounts(
             verdicts={"healthy": 1},
             gauges={"truezero_breakers": {"open": 1}},
             lanes={("openai", "gpt-5", "down"): 1},
         ),
-        version="9.9",
-        prices=PRICES,
         requests=RequestCounts(refused={AGENTS: lambda: {"x": 1}}, unattributed=lambda: {"x": 1}),
     )
     counting.observe(
@@ -203,7 +200,7 @@ def test_while_the_database_is_away_the_rest_is_told() -> None:
     def away() -> StoreCounts:
         raise DatabaseUnavailable("disk I/O error")
 
-    samples = told(metrics(Quiet(in_flight=2), away))
+    samples = told(metrics(Quiet(in_flight=2), census=away))
     assert value(samples, "truezero_calls_in_flight") == 2
     assert value(samples, "truezero_breakers", phase="open") is None
 
@@ -501,16 +498,11 @@ def test_grafana_finds_its_source_and_its_dashboard() -> None:
 
 def test_refusals_and_calls_without_a_name_are_counted_once() -> None:
     refused, nameless = {"bad_path": 2}, {"openai": 1}
-    counting = Metrics(
-        Quiet(),
-        census=lambda: StoreCounts(verdicts={}),
-        version="9.9",
-        prices=PRICES,
-        requests=RequestCounts(
-            refused={AGENTS: lambda: refused, CONTROL: lambda: {"invalid": 7}},
-            unattributed=lambda: nameless,
-        ),
+    requests = RequestCounts(
+        refused={AGENTS: lambda: refused, CONTROL: lambda: {"invalid": 7}},
+        unattributed=lambda: nameless,
     )
+    counting = metrics(requests=requests)
     assert counting.refused_calls() == {"bad_path": 2}
     refused["bad_path"], refused["no_rollout"], nameless["openai"] = 5, 1, 4
     counting.sample()
@@ -654,18 +646,13 @@ class Everything:
         return 1.0
 
 
-def counting(prices: Everything) -> Metrics:
-    nothing = StoreCounts(verdicts={})
-    return Metrics(Quiet(), census=lambda: nothing, version="9.9", prices=prices)
-
-
 def test_an_agent_that_invents_names_makes_no_more_labels() -> None:
-    metrics, step = counting(Everything()), _FRESH // 2
+    counting, step = metrics(prices=Everything()), _FRESH // 2
     calls = [exchange(model=f"m-{n}") for n in range(3 * MOST)]
     for n in range(0, len(calls), step):
-        metrics.observe(FlushResult(ended=calls[n : n + step], waited_s=[], took_s=0.0))
-        metrics.sample()
-    samples = told(metrics)
+        counting.observe(FlushResult(ended=calls[n : n + step], waited_s=[], took_s=0.0))
+        counting.sample()
+    samples = told(counting)
     counts = {dict(of)["model"]: count for (name, of), count in samples.items() if name == CALLS}
     assert len(counts) == MOST + 1
     assert counts[OTHER] == 2 * MOST
@@ -674,8 +661,8 @@ def test_an_agent_that_invents_names_makes_no_more_labels() -> None:
 
 def test_an_agent_that_invents_names_makes_no_more_look_ups() -> None:
     prices = Everything()
-    metrics = counting(prices)
+    counting = metrics(prices=prices)
     calls = [exchange(model=f"m-{n}") for n in range(5 * _FRESH)]
-    metrics.observe(FlushResult(ended=calls, waited_s=[], took_s=0.0))
-    assert value(metrics, CALLS, model=OTHER) == 4 * _FRESH
+    counting.observe(FlushResult(ended=calls, waited_s=[], took_s=0.0))
+    assert value(counting, CALLS, model=OTHER) == 4 * _FRESH
     assert len(prices.asked) == _FRESH + 1

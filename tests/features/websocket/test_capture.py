@@ -462,10 +462,10 @@ def test_calls_of_a_socket_go_on_with_each_other() -> None:
     assert three.continues is None
 
 
-def test_a_realtime_response_has_its_own_limit() -> None:
-    wanted = json.dumps({"type": "response.create", "response": {"max_output_tokens": 70}})
-    over = Talk(b"/v1/realtime").agent(wanted).provider(*realtime())
-    assert over.only.output_limit == 70
+def test_a_realtime_response_has_its_own_limit_and_tools() -> None:
+    wanted = event("response.create", response={"max_output_tokens": 70, "tools": TOOLS})
+    over = Talk(b"/v1/realtime").agent(wanted).provider(*realtime()).only
+    assert (over.output_limit, over.has_tools) == (70, True)
 
 
 def test_a_call_that_is_left_in_the_text_is_found_on_a_socket_too() -> None:
@@ -482,7 +482,7 @@ def test_a_call_that_is_left_in_the_text_is_found_on_a_socket_too() -> None:
 # --- The events of OpenAI's WebSocket APIs --------------------------------------------------------
 
 
-@pytest.mark.parametrize("message", [b'{"a":"b"}', b'{\r\n "a":\n "b"\r}'])
+@pytest.mark.parametrize("message", [b'{"a":"b"}', b'{\n "a": "b"}', b'{\r"a":\r"b"}'])
 def test_a_message_is_one_event_whatever_its_line_breaks(message: bytes) -> None:
     (event,) = SseFeeder(1000).feed(as_sse(message))
     assert isinstance(event, SseEvent)

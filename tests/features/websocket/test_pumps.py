@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from websockets.asyncio.client import ClientConnection
 
 from classifier.records import Ending
 from proxy.capture.observer import CallObserver
@@ -39,50 +40,35 @@ class Provider:
         self.closed = (code, reason)
 
 
-async def pumped(*messages: Message, ended: bool = False) -> tuple[Provider, list[Message]]:
-    """What a provider and an agent get when these messages come from the agent.
+async def pump(
+    provider: Any, receive: Any, send: Any, book: Book, clock: Callable[[], float] = time.monotonic
+) -> None:
+    """Pass messages both ways until the socket ends."""
+    context = make_context("http://provider", book)
+    target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai/v1/responses", b"", [])
+    record = WebSocketRecord(context, target, [])
 
-    ``ended``: the agent then sends no more, and its rollout ends.
-    """
-    provider: Any = Provider()
-    sent: list[Message] = []
-    coming = list(messages)
+    def observer() -> CallObserver:
+        return CallObserver(replace(record.new_call("WEBSOCKET"), began=clock()), salt=b"salt")
 
-    closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    capture = WebSocketCapture(
+        websocket_api(b"/v1/responses"), new_observer=observer, headers=[], model=None
+    )
+    closing = asyncio.get_running_loop().create_future()
+    await MessageRelay(provider, receive, send, capture, record, clock, closing).run()
+
+
+async def test_a_socket_without_a_call_ends_when_the_server_stops() -> None:
+    provider, sent = Provider(), list[Message]()
 
     async def receive() -> Message:
-        if ended and not coming:
-            closing.set_result(None)
-            await asyncio.Event().wait()
-        return coming.pop(0)
+        return {"type": WEBSOCKET_DRAIN}
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    context = make_context("http://provider", Book())
-    target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai/else", b"", [])
-    record = WebSocketRecord(context, target, [])
-    capture = WebSocketCapture(
-        None,
-        new_observer=record.new_observer,
-        headers=[],
-        model=None,
-    )
-    await MessageRelay(
-        cast(ClientConnection, provider),
-        receive,
-        send,
-        capture,
-        record,
-        context.clock,
-        closing,
-    ).run()
-    return provider, sent
-
-
-async def test_a_socket_without_a_call_ends_when_the_server_stops() -> None:
-    provider, to_agent = await pumped({"type": WEBSOCKET_DRAIN})
-    assert [(each["type"], each["code"]) for each in to_agent] == [("websocket.close", 1001)]
+    await pump(provider, receive, send, Book())
+    assert [(each["type"], each["code"]) for each in sent] == [("websocket.close", 1001)]
     assert provider.closed == (1001, "")
 
 
@@ -116,26 +102,6 @@ async def test_an_agent_that_does_not_read_is_not_left_in_silence(reads: bool) -
             spoke.set()
             await asyncio.sleep(0 if reads else 3600)
 
-    context = make_context("http://provider", book)
-    target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai/v1/responses", b"", [])
-    record = WebSocketRecord(context, target, [])
-    capture = WebSocketCapture(
-        websocket_api(b"/v1/responses"),
-        new_observer=lambda: CallObserver(
-            replace(record.new_call("WEBSOCKET"), began=now[0]), salt=b"salt"
-        ),
-        headers=[],
-        model=None,
-    )
-    provider: Any = Speaking()
-    await MessageRelay(
-        cast(ClientConnection, provider),
-        receive,
-        send,
-        capture,
-        record,
-        lambda: now[0],
-        asyncio.get_running_loop().create_future(),
-    ).run()
+    await pump(Speaking(), receive, send, book, lambda: now[0])
     assert book.only.ending is Ending.LEFT_BY_AGENT
     assert book.only.failed is reads
