@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from classifier.operator_causes import OperatorCauses, operator_rows
-from classifier.records import Kind
+from classifier.records import Ending, Kind
 from classifier.verdicts import Subcategory
-from proxy.capture.observer import CauseRules, SilenceLimits
+from proxy.capture.observer import CallObserver, CauseRules, SilenceLimits
 from proxy.capture.request import Call
 from proxy.features.websocket.connector import UpgradeRefusedError
 from proxy.features.websocket.handshake import (
@@ -46,13 +47,30 @@ def test_the_operators_rows_name_the_cause_of_a_refused_upgrade() -> None:
 # --- The calls of one socket: opened, finished, and waited for ------------------------------------
 
 
-async def test_each_call_has_the_upgrades_rollout_key_and_client_and_an_id_of_its_own() -> None:
-    context = make_context("http://provider", Book())
+def record(book: Book) -> WebSocketRecord:
+    context = make_context("http://provider", book)
     target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai/v1/realtime", b"", [])
     key = [(b"authorization", b"Bearer sk-1")]
-    of = WebSocketRecord(context, target, key, ("10.0.0.1", 9))
+    return WebSocketRecord(context, target, key, ("10.0.0.1", 9))
+
+
+async def test_each_call_has_the_upgrades_rollout_key_and_client_and_an_id_of_its_own() -> None:
+    of = record(Book())
     first, second = of.new_call("UPGRADE"), of.new_call("WEBSOCKET")
     assert (first.rollout_id, first.path) == ("r1", b"/v1/realtime")
     assert first.key_digest == second.key_digest is not None
     assert first.client == second.client == ("10.0.0.1", 9)
     assert first.id != second.id
+
+
+async def test_a_committed_call_is_waited_for() -> None:
+    book = Book()
+    of = record(book)
+    observer = CallObserver(of.new_call("UPGRADE"), salt=b"salt")
+    book.hold.set()
+    waiting = asyncio.create_task(of.commit(observer.finish(Ending.COMPLETE, 1.0)))
+    while not book.exchanges:
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    book.hold.clear()
+    await asyncio.wait_for(waiting, 60)
