@@ -80,7 +80,11 @@ PRICES = PriceTable(allow_list({}))
 
 
 def metrics(recording: Quiet | Recorder | None = None, **more: Any) -> Metrics:
-    known = {"census": lambda: StoreCounts(verdicts={}), "version": "9.9", "prices": PRICES}
+    known: dict[str, Any] = {
+        "census": lambda: StoreCounts(verdicts={}),
+        "version": "9.9",
+        "prices": PRICES,
+    }
     return Metrics(recording or Quiet(), **(known | more))
 
 
