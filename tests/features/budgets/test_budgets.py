@@ -317,7 +317,7 @@ def test_a_call_reserves_what_its_request_lets_be_written(
     url = made["base_urls"]["openai"] + "/chat/completions"
     with in_flight(service, made):  # 4,096 and a prompt
         for more in ({"max_tokens": 16_000}, {"max_tokens": 8_000, "n": 2}):
-            problem(caller.post(url, json=ASK | more), 403, "budget_exceeded")
+            problem(caller.post(url, json=ASK | more, timeout=60), 403, "budget_exceeded")
 
 
 def test_an_agent_that_hangs_up_while_others_had_reserved_the_rest_is_undecided(
