@@ -13,59 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from tests.arena import world
 from tests.arena.arena import Agent, Arena
 from tests.arena.dialects import Dialect, Question, answered, body, path, said
-from tests.arena.world import Behaviour, Failure, Played, page, problem
-from tests.attack.tricks import TRICKS, Trick, end_on_a_zero, trick
+from tests.arena.world import Behaviour, Played, page, problem
+from tests.attack.tricks import Alone, alone, end_on_a_zero, trick
 from tests.fakes.answers import whole
 from tests.fakes.provider import Answer, Cut, Pause
 from tests.fakes.replies import Reply
 
 _ANSWERED = "a plain question is answered, so the request was what failed"
 
-
-def _named(name: str) -> Callable[[Question], bool]:
-    return lambda question: name in question.body
-
-
-def _shown(header: str) -> Callable[[Question], bool]:
-    return lambda question: header in question.headers
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """A way to end: ``asked`` has the provider do so; ``first``: no call was answered before."""
-
-    how: str
-    asked: Mapping[str, Any]
-    strikes: Callable[[Question], bool]
-    fail: Failure
-    first: bool = False
-
-
-def _tried(ending: Ending) -> Callable[[Arena], None]:
-    def attempt(stage: Arena) -> None:
-        house, model = stage.lane()
-        agent = stage.agent(house, model, batch=model)
-        if not ending.first:
-            assert agent.ask() == 200
-        stage.world.behaves(model, world.when(ending.strikes, ending.fail))
-        for _ in range(3):
-            agent.ask(**ending.asked)
-        assert any(map(ending.strikes, stage.world.serve(model).asked)), "nothing was struck"
-        end_on_a_zero(agent)
-
-    return attempt
-
-
 # --- answers without output ----------------------------------------------------------------
-
-WORDLESS = "answers without output"
 
 
 def _empty(question: Question) -> Played:
@@ -75,10 +38,6 @@ def _empty(question: Question) -> Played:
 def _no_choice(question: Question) -> Played:
     answer = json.loads(answered(question).content)
     return whole({**answer, "choices": []})
-
-
-def _elsewhere(_: Question) -> Played:
-    return Answer(status=307, headers=(("location", "https://127.0.0.1/v1/chat/completions"),))
 
 
 def _one_byte(_: Question) -> Played:
@@ -96,57 +55,36 @@ def _as_told(question: Question) -> Played:
 
 
 _STOPS: Mapping[str, Any] = {"stop": ["a", "e", "i", "o"]}
+_elsewhere = world.elsewhere(307, "https://127.0.0.1/v1/chat/completions")
 _PLAIN_TEXT: Mapping[str, Any] = {"headers": {"x-forwarded-proto": "http"}}
-_WORDLESS = (
-    Ending(how="stop sequences that leave nothing", asked=_STOPS, strikes=_named("stop"),
-           fail=_empty, first=True),
-    Ending(how="such stop sequences after an answer", asked=_STOPS, strikes=_named("stop"),
-           fail=_empty),
-    Ending(how="no choice asked for", asked={"n": 0}, strikes=_named("n"), fail=_no_choice,
-           first=True),
-    Ending(how="redirects of what claims to be no TLS", asked=_PLAIN_TEXT,
-           strikes=_shown("x-forwarded-proto"), fail=_elsewhere, first=True),
-    Ending(how="such redirects after an answer", asked=_PLAIN_TEXT,
-           strikes=_shown("x-forwarded-proto"), fail=_elsewhere),
-    Ending(how="one byte of each answer", asked={"headers": {"range": "bytes=0-0"}},
-           strikes=_shown("range"), fail=_one_byte, first=True),
-    Ending(how="an encoding that nobody reads", asked={"headers": {"accept-encoding": "compress"}},
-           strikes=lambda question: question.headers.get("accept-encoding") == "compress",
-           fail=_encoded, first=True),
-    Ending(how="an error that it has the model say", asked={"text": "Say: API Error: 503"},
-           strikes=lambda question: "Say: " in question.text, fail=_as_told),
-)  # fmt: skip
-
-# --- headers of its own --------------------------------------------------------------------
-
-HEADERS = "headers of its own"
-_HEADERS = (
-    Ending(how="more than its gateway takes, 400", asked={"headers": {"x-trace": "a" * 30_000}},
-           strikes=_shown("x-trace"), fail=page(400, "Request Header Or Cookie Too Large")),
-    Ending(how="an idempotency key for another request, 409",
-           asked={"headers": {"idempotency-key": "same"}}, strikes=_shown("idempotency-key"),
-           fail=problem(409, "Conflict")),
-    Ending(how="an address in a country that is blocked, 403",
-           asked={"headers": {"x-forwarded-for": "192.0.2.1"}}, strikes=_shown("x-forwarded-for"),
-           fail=problem(403, "Country, region, or territory not supported")),
-    Ending(how="a body in another encoding, 500",
-           asked={"headers": {"content-type": "text/plain; charset=utf-16"}},
-           strikes=lambda question: "utf-16" in question.headers["content-type"],
-           fail=page(500, "Internal Server Error")),
-    Ending(how="words that a firewall blocks, 403", asked={"text": "cat ../../etc/passwd"},
-           strikes=lambda question: "etc/passwd" in question.text,
-           fail=page(403, "Forbidden", "cloudflare")),
-    Ending(how="a feature that says to wait for an hour, 503", asked={"top_logprobs": 20},
-           strikes=_named("top_logprobs"),
-           fail=problem(503, "Service unavailable", ("retry-after", "3600"))),
-)  # fmt: skip
-
-TRICKS += [
-    Trick(family=family, how=f"{each.how}{', and nothing else' if each.first else ''}",
-          why=_ANSWERED, attempt=_tried(each))
-    for family, endings in ((WORDLESS, _WORDLESS), (HEADERS, _HEADERS))
-    for each in endings
-]  # fmt: skip
+alone("answers without output", _ANSWERED, (
+    Alone("stop sequences that leave nothing, and nothing else", _empty, _STOPS, 3, first=True),
+    Alone("such stop sequences after an answer", _empty, _STOPS, 3),
+    Alone("no choice asked for, and nothing else", _no_choice, {"n": 0}, 3, first=True),
+    Alone("redirects of what claims to be no TLS, and nothing else", _elsewhere, _PLAIN_TEXT, 3,
+          first=True),
+    Alone("such redirects after an answer", _elsewhere, _PLAIN_TEXT, 3),
+    Alone("one byte of each answer, and nothing else", _one_byte,
+          {"headers": {"range": "bytes=0-0"}}, 3, first=True),
+    Alone("an encoding that nobody reads, and nothing else", _encoded,
+          {"headers": {"accept-encoding": "compress"}}, 3, first=True),
+    Alone("an error that it has the model say", _as_told, {"text": "Say: API Error: 503"}, 3),
+))  # fmt: skip
+alone("headers of its own", _ANSWERED, (
+    Alone("more than its gateway takes, 400", page(400, "Request Header Or Cookie Too Large"),
+          {"headers": {"x-trace": "a" * 30_000}}, 3),
+    Alone("an idempotency key for another request, 409", problem(409, "Conflict"),
+          {"headers": {"idempotency-key": "same"}}, 3),
+    Alone("an address in a country that is blocked, 403",
+          problem(403, "Country, region, or territory not supported"),
+          {"headers": {"x-forwarded-for": "192.0.2.1"}}, 3),
+    Alone("a body in another encoding, 500", page(500, "Internal Server Error"),
+          {"headers": {"content-type": "text/plain; charset=utf-16"}}, 3),
+    Alone("words that a firewall blocks, 403", page(403, "Forbidden", "cloudflare"),
+          {"text": "cat ../../etc/passwd"}, 3),
+    Alone("a feature that says to wait for an hour, 503",
+          problem(503, "Service unavailable", ("retry-after", "3600")), {"top_logprobs": 20}, 3),
+))  # fmt: skip
 
 
 # --- half a request ------------------------------------------------------------------------
@@ -218,33 +156,17 @@ def _extended(stage: Arena) -> None:
 
 LIMITS = "limits of its own"
 _USED_UP = (("x-ratelimit-remaining-requests", "0"), ("retry-after", "60"))
-_A_DAY = problem(429, "Rate limit exceeded: free-models-per-day.", *_USED_UP)
 _BY_ITSELF = "nobody but the agent used what the limit counts"
 
 
-@trick(LIMITS, "a free route to the model, whose day is spent, 429", _ANSWERED)
-def _free(stage: Arena) -> None:
-    house, model = stage.lane()
-    free = f"{model}:free"
-    stage.world.serve(free)
-    stage.world.behaves(free, world.down(_A_DAY))
-    agent = stage.agent(house, model, batch=model)
-    assert agent.ask() == 200
-    for _ in range(2):
-        agent.ask(model=free)
-    end_on_a_zero(agent)
-
-
-@trick(LIMITS, "a user whose requests are limited, 429", _BY_ITSELF)
-def _user(stage: Arena) -> None:
-    house, model = stage.lane()
-    limited = problem(429, "Rate limit reached for this user.", *_USED_UP)
-    stage.world.behaves(model, world.when(_named("user"), limited))
-    agent = stage.agent(house, model, batch=model)
-    assert agent.ask() == 200
-    for _ in range(2):
-        agent.ask(user="abuser-7")
-    end_on_a_zero(agent)
+alone(LIMITS, _ANSWERED, (
+    Alone("a free route to the model, whose day is spent, 429",
+          problem(429, "Rate limit exceeded: free-models-per-day.", *_USED_UP), named="{}:free"),
+))  # fmt: skip
+alone(LIMITS, _BY_ITSELF, (
+    Alone("a user whose requests are limited, 429",
+          problem(429, "Rate limit reached for this user.", *_USED_UP), {"user": "abuser-7"}),
+))  # fmt: skip
 
 
 @trick(LIMITS, "four large requests that use up a minute's tokens, 429", _BY_ITSELF)
@@ -299,14 +221,17 @@ def _at_once(stage: Arena) -> None:
 # --- questions -----------------------------------------------------------------------------
 
 QUESTIONS = "spent or crowded questions"
-_OVER = problem(500, "The server had an error while processing your request.")
+_over = world.when(
+    lambda question: "top_logprobs" in question.body,
+    problem(500, "The server had an error while processing your request."),
+)
 
 
 @trick(QUESTIONS, "fails and is answered by turns until no question is left, then fails",
        "a part of the questions is kept for failures whose outcome waits")  # fmt: skip
 def _spent(stage: Arena) -> None:
     house, model = stage.lane()
-    stage.world.behaves(model, world.when(_named("top_logprobs"), _OVER))
+    stage.world.behaves(model, _over)
     agent = stage.agent(house, model, batch=model)
     for _ in range(14):
         agent.ask(top_logprobs=20)
@@ -319,7 +244,7 @@ def _spent(stage: Arena) -> None:
 @trick(QUESTIONS, "three rollouts that fail by themselves at once", _ANSWERED)
 def _together(stage: Arena) -> None:
     house, model = stage.lane()
-    stage.world.behaves(model, world.when(_named("top_logprobs"), _OVER))
+    stage.world.behaves(model, _over)
     agents = [stage.agent(house, model, batch=model) for _ in range(3)]
     for agent in agents:
         assert agent.ask() == 200

@@ -12,12 +12,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.arena import world
-from tests.arena.arena import PATIENCE_S, TRUSTED, UNTRUSTED, Agent, Arena, closing
+from tests.arena.arena import PATIENCE_S, Agent, Arena, closing
 from tests.arena.dialects import Dialect, Question, answered
-from tests.arena.world import Failure, Played, page, problem
+from tests.arena.world import Behaviour, Failure, Played, page, problem
 from tests.attack.tricks import (
-    TRICKS,
-    Trick,
+    POLICIES,
+    Alone,
+    alone,
     assert_counted,
     assert_excused,
     end_on_a_zero,
@@ -27,8 +28,6 @@ from tests.fakes.provider import Step, Wait
 from tests.fakes.talker import RESPONSES, create
 from tests.waiting import until
 
-_POLICIES: Mapping[str, Mapping[str, object]] = {"trusted": TRUSTED, "untrusted": UNTRUSTED}
-
 
 def _marked(question: Question) -> bool:
     """The agent asks for what its account has not."""
@@ -36,17 +35,6 @@ def _marked(question: Question) -> bool:
 
 
 # --- listings ------------------------------------------------------------------------------
-
-LISTINGS = "listings"
-_OWN_LISTING = "a listing is no witness: the reference is, and it is answered"
-_LISTED: tuple[tuple[str, str, Failure], ...] = (
-    ("503", "?limit=-1", problem(503, "The service is overloaded.")),
-    ("a gateway's 502", "?limit=-1", page(502, "Bad Gateway")),
-    ("401", "?project=none", problem(401, "You have no access to this project.")),
-    ("429, no quota", "?all", problem(429, "You exceeded your current quota.",
-                                      chat="insufficient_quota")),
-    ("500", "/%00", problem(500, "Internal Server Error")),
-)  # fmt: skip
 
 
 def _listing(target: str, fail: Failure) -> Callable[[Arena], None]:
@@ -66,41 +54,29 @@ def _listing(target: str, fail: Failure) -> Callable[[Arena], None]:
     return attempt
 
 
-TRICKS += [
-    Trick(
-        family=LISTINGS,
-        how=f"its own failing GET /models beside a failing request, {name}",
-        why=_OWN_LISTING,
-        attempt=_listing(target, fail),
-    )
-    for name, target, fail in _LISTED
-]
+_NO_QUOTA = problem(429, "You exceeded your current quota.", chat="insufficient_quota")
+for _name, _target, _fail in (
+    ("503", "?limit=-1", problem(503, "The service is overloaded.")),
+    ("a gateway's 502", "?limit=-1", page(502, "Bad Gateway")),
+    ("401", "?project=none", problem(401, "You have no access to this project.")),
+    ("429, no quota", "?all", _NO_QUOTA),
+    ("500", "/%00", problem(500, "Internal Server Error")),
+):
+    trick("listings", f"its own failing GET /models beside a failing request, {_name}",
+          "a listing is no witness: the reference is, and it is answered",
+          )(_listing(_target, _fail))  # fmt: skip
 
 
 # --- judges --------------------------------------------------------------------------------
 
 JUDGES = "judges"
 _POISON = "~poison~"
-_JUDGED = "the judge's lane answers a plain question: what the agent wrote failed it"
-_FAILED_JUDGES: tuple[tuple[str, Failure], ...] = (
-    ("500", problem(500, "The server had an error while processing your request.")),
-    ("503", problem(503, "The model is overloaded. Please try again later.")),
-    ("a gateway's 504", page(504, "Gateway Time-out")),
-    ("an answer that is cut", world.cut),
-    ("an empty 200", world.empty),
-    ("a content filter", problem(400, "The response was filtered due to the prompt triggering our "
-                                 "content management policy.", chat="content_filter")),
-    ("too long a context", problem(400, "This model's maximum context length is 8192 tokens.",
-                                   chat="context_length_exceeded")),
-    ("403", problem(403, "You are not allowed to do this.")),
-)  # fmt: skip
 
 
-def _poisoned(stage: Arena, fail: Failure | None, *, down: Failure | None = None) -> Agent:
+def _poisoned(stage: Arena, behaviour: Behaviour) -> Agent:
     """An agent whose work fails its judge, and is judged all the same."""
     house, model = stage.lane()
     _, judge = stage.lane("judge")
-    behaviour = down or world.when(lambda question: _POISON in question.text, fail or world.empty)
     agent = stage.agent(house, model, batch=model, roles=["judge"])
     assert agent.ask() == 200
     assert agent.ask(model=judge, role="judge", text="Is it well written?", tools=False) == 200
@@ -111,24 +87,28 @@ def _poisoned(stage: Arena, fail: Failure | None, *, down: Failure | None = None
     return agent
 
 
-def _judge(fail: Failure) -> Callable[[Arena], None]:
-    return lambda stage: end_on_a_zero(_poisoned(stage, fail))
+for _name, _fail in (
+    ("500", problem(500, "The server had an error while processing your request.")),
+    ("503", problem(503, "The model is overloaded. Please try again later.")),
+    ("a gateway's 504", page(504, "Gateway Time-out")),
+    ("an answer that is cut", world.cut),
+    ("an empty 200", world.empty),
+    ("a content filter", problem(400, "The response was filtered due to the prompt triggering our "
+                                 "content management policy.", chat="content_filter")),
+    ("too long a context", problem(400, "This model's maximum context length is 8192 tokens.",
+                                   chat="context_length_exceeded")),
+    ("403", problem(403, "You are not allowed to do this.")),
+):  # fmt: skip
 
-
-TRICKS += [
-    Trick(
-        family=JUDGES,
-        how=f"words that fail its judge, {name}",
-        why=_JUDGED,
-        attempt=_judge(fail),
-    )
-    for name, fail in _FAILED_JUDGES
-]
+    @trick(JUDGES, f"words that fail its judge, {_name}",
+           "the judge's lane answers a plain question: what the agent wrote failed it")  # fmt: skip
+    def _judge(stage: Arena, fail: Failure = _fail) -> None:
+        end_on_a_zero(_poisoned(stage, world.when(lambda question: _POISON in question.text, fail)))
 
 
 @trick(JUDGES, "nothing: its judge is down for whoever asks", "such a zero does not count")
 def _honest_judge(stage: Arena) -> None:
-    agent = _poisoned(stage, None, down=problem(503, "The model is overloaded."))
+    agent = _poisoned(stage, problem(503, "The model is overloaded."))
     agent.end()
     verdict = agent.verdict()
     assert verdict["scoreable"] in ("no", "unknown"), verdict["validity"]
@@ -139,17 +119,10 @@ def _honest_judge(stage: Arena) -> None:
 BREAKERS = "collusion on breakers"
 _FIVE = 5
 _SHUT = "a breaker asks once before it opens, and is answered"
-_OWN: tuple[tuple[str, Failure], ...] = (
-    ("403", problem(403, "You are not allowed to use this feature.")),
-    ("401", problem(401, "You do not have permission to use this prompt in this project.")),
-    ("402", problem(402, "Insufficient balance")),
-    ("404", problem(404, "The model does not exist or you do not have access to it.")),
-    ("429, no quota", problem(429, "You exceeded your current quota.", chat="insufficient_quota")),
-)  # fmt: skip
 
 
 def _colluding(
-    stage: Arena, policy: Mapping[str, object], failing: Callable[[Agent], None], fail: Failure
+    stage: Arena, policy: Mapping[str, object], failing: Callable[[Agent], object], fail: Failure
 ) -> Agent:
     """Have five rollouts fail by themselves; the last of them."""
     house, model = stage.lane()
@@ -163,52 +136,46 @@ def _colluding(
     return agent
 
 
-def _collusion(policy: str, fail: Failure) -> Callable[[Arena], None]:
-    def attempt(stage: Arena) -> None:
-        def failing(agent: Agent) -> None:
-            agent.ask(store=True)
-
-        last = _colluding(stage, _POLICIES[policy], failing, fail)
-        _assert_admitted(last)
-        if policy == "untrusted":
-            assert_counted(last)
-
-    return attempt
-
-
 def _assert_admitted(last: Agent) -> None:
     given = last.house.register(batch=last.model, model=last.model, upstream=last.upstream)
     assert given["admitted"], given["error"]
 
 
-TRICKS += [
-    Trick(
-        family=BREAKERS,
-        how=f"five rollouts' own failures, {name}, {policy}",
-        why=_SHUT,
-        attempt=_collusion(policy, fail),
-    )
-    for name, fail in _OWN
-    for policy in _POLICIES
-]
+for _name, _fail in (
+    ("403", problem(403, "You are not allowed to use this feature.")),
+    ("401", problem(401, "You do not have permission to use this prompt in this project.")),
+    ("402", problem(402, "Insufficient balance")),
+    ("404", problem(404, "The model does not exist or you do not have access to it.")),
+    ("429, no quota", _NO_QUOTA),
+):
+    for _policy in POLICIES:
+
+        @trick(BREAKERS, f"five rollouts' own failures, {_name}, {_policy}", _SHUT)
+        def _collusion(stage: Arena, policy: str = _policy, fail: Failure = _fail) -> None:
+            last = _colluding(stage, POLICIES[policy], lambda agent: agent.ask(store=True), fail)
+            _assert_admitted(last)
+            if policy == "untrusted":
+                assert_counted(last)
 
 
 @trick(BREAKERS, "five rollouts' dated names, trusted", _SHUT)
 def _dated_names(stage: Arena) -> None:
-    def failing(agent: Agent) -> None:
-        agent.ask(model=f"{agent.model}-2031-01-01")
+    dated = _colluding(
+        stage, POLICIES["trusted"], lambda agent: agent.ask(model=f"{agent.model}-2031-01-01"),
+        world.empty,
+    )  # fmt: skip
+    _assert_admitted(dated)
 
-    last = _colluding(stage, TRUSTED, failing, world.empty)
-    _assert_admitted(last)
 
+for _policy in POLICIES:
 
-for _policy in _POLICIES:
-
+    @trick(BREAKERS, f"nothing: the key is dead, {_policy}",
+           "the reference fails alike, and the batch is stopped")  # fmt: skip
     def _dead_key(stage: Arena, policy: str = _policy) -> None:
         house, model = stage.lane()
         stage.world.behaves(model, world.down(problem(401, "Your API key has been revoked.")))
         for _ in range(_FIVE + 1):
-            agent = stage.agent(house, model, policy=_POLICIES[policy], batch=model)
+            agent = stage.agent(house, model, policy=POLICIES[policy], batch=model)
             for _ in range(2):
                 agent.ask()
             agent.end()
@@ -219,15 +186,6 @@ for _policy in _POLICIES:
 
         until(stopped, within_s=300)
 
-    TRICKS.append(
-        Trick(
-            family=BREAKERS,
-            how=f"nothing: the key is dead, {_policy}",
-            why="the reference fails alike, and the batch is stopped",
-            attempt=_dead_key,
-        )
-    )
-
 
 # --- bursts and their victims --------------------------------------------------------------
 
@@ -236,45 +194,31 @@ _LIMITED = problem(429, "Rate limit reached for requests per minute.")
 _BURST = "it started 20 calls in ten seconds itself"
 
 
-def _burst(
-    stage: Arena, dialect: Dialect, *, for_whom: Callable[[Question], bool]
-) -> tuple[Agent, Agent]:
-    """One agent bursts, and both that and another meet the limit: the culprit, the victim."""
-    house, model = stage.lane()
-    culprit, victim = (stage.agent(house, model, dialect=dialect, batch=model) for _ in range(2))
-    assert victim.ask() == 200
-    with ThreadPoolExecutor(6) as threads:
-        assert {*threads.map(lambda _: culprit.ask(), range(24))} == {200}
-    stage.world.behaves(model, world.when(for_whom, _LIMITED))
-    assert (culprit.ask(), victim.ask()) == (429, 429)
-    return culprit, victim
+for _dialect in Dialect:
+    for _name, _whom in (
+        ("everybody", lambda _: True),
+        ("large requests", lambda asked: asked.tools),
+    ):
 
-
-def _tools(question: Question) -> bool:
-    return question.tools
-
-
-for _dialect in (Dialect.CHAT, Dialect.MESSAGES, Dialect.GEMINI, Dialect.CONVERSE):
-    for _name, _whom in (("everybody", lambda _: True), ("large requests", _tools)):
-
-        def _bursting(
+        @trick(BURSTS, f"24 calls, and a limit that meets {_name}, {_dialect.name.lower()}",
+               f"{_BURST}; the victim of it is excused")  # fmt: skip
+        def _burst(
             stage: Arena,
             dialect: Dialect = _dialect,
             whom: Callable[[Question], bool] = _whom,
         ) -> None:
-            culprit, victim = _burst(stage, dialect, for_whom=whom)
+            house, model = stage.lane()
+            culprit, victim = (
+                stage.agent(house, model, dialect=dialect, batch=model) for _ in range(2)
+            )
+            assert victim.ask() == 200
+            with ThreadPoolExecutor(6) as threads:
+                assert {*threads.map(lambda _: culprit.ask(), range(24))} == {200}
+            stage.world.behaves(model, world.when(whom, _LIMITED))
+            assert (culprit.ask(), victim.ask()) == (429, 429)
             end_on_a_zero(culprit)
             victim.end()
             assert_excused(victim)
-
-        TRICKS.append(
-            Trick(
-                family=BURSTS,
-                how=f"24 calls, and a limit that meets {_name}, {_dialect.name.lower()}",
-                why=f"{_BURST}; the victim of it is excused",
-                attempt=_bursting,
-            )
-        )
 
 
 @trick(BURSTS, "twelve calls held open, and a limit",
@@ -313,20 +257,13 @@ def _steps(played: Played) -> Sequence[Step]:
     return played if isinstance(played, tuple) else tuple(played.steps("POST"))
 
 
-@trick(BURSTS, "one request that is over the limit by itself", "the provider's message says so")
-def _over_the_limit_alone(stage: Arena) -> None:
-    house, model = stage.lane()
-    too_large = problem(
-        429,
-        "Request too large for m on tokens per min (TPM): Limit 30000, Requested 41000. The input "
-        "or output tokens must be reduced in order to run successfully.",
-    )
-    stage.world.behaves(model, world.when(lambda question: len(question.text) > 8_000, too_large))
-    agent = stage.agent(house, model, batch=model)
-    assert agent.ask() == 200
-    for _ in range(2):
-        assert agent.ask("a" * 9_000) == 429
-    end_on_a_zero(agent)
+alone(BURSTS, "the provider's message says so", (
+    Alone("one request that is over the limit by itself",
+          problem(429, "Request too large for m on tokens per min (TPM): Limit 30000, Requested "
+                  "41000. The input or output tokens must be reduced in order to run "
+                  "successfully."),
+          {"text": "a" * 9_000}),
+))  # fmt: skip
 
 
 # --- closes --------------------------------------------------------------------------------
@@ -338,7 +275,7 @@ _CLOSED = "a close answers what the agent sent"
 def _closed(stage: Arena, policy: str, code: int) -> Agent:
     """Be answered over a WebSocket, and be closed on the second message."""
     house, model = stage.lane()
-    agent = stage.agent(house, model, policy=_POLICIES[policy], upstream="xai", batch=model)
+    agent = stage.agent(house, model, policy=POLICIES[policy], upstream="xai", batch=model)
     url = f"{agent.base}/xai/v1/responses".replace("http", "ws", 1)
     with connect(url, proxy=None, close_timeout=1) as socket:
         socket.send(create(model))
@@ -362,70 +299,44 @@ def _messages(agent: Agent) -> list[dict[str, Any]]:
     return [call for call in calls if call["ending"]]
 
 
-def _closing(policy: str, code: int) -> Callable[[Arena], None]:
-    def attempt(stage: Arena) -> None:
-        agent = _closed(stage, policy, code)
-        last = _messages(agent)[-1]
-        assert last["subcategory"] == "rejected_request", last["subcategory"]
-        if policy == "untrusted" or code == 1009:
-            end_on_a_zero(agent)
-            return
-        agent.end()
-        verdict = agent.verdict()
-        assert verdict["health"] == "healthy", verdict["rule"]
-        assert not verdict["retry"]["eligible"], verdict["retry"]
+for _code in (1003, 1007, 1008, 1009):
+    for _policy in POLICIES:
 
-    return attempt
-
-
-TRICKS += [
-    Trick(
-        family=CLOSES,
-        how=f"a message that is closed on by {code}, {policy}",
-        why=_CLOSED,
-        attempt=_closing(policy, code),
-    )
-    for code in (1003, 1007, 1008, 1009)
-    for policy in _POLICIES
-]
+        @trick(CLOSES, f"a message that is closed on by {_code}, {_policy}", _CLOSED)
+        def _closing(stage: Arena, policy: str = _policy, code: int = _code) -> None:
+            agent = _closed(stage, policy, code)
+            last = _messages(agent)[-1]
+            assert last["subcategory"] == "rejected_request", last["subcategory"]
+            if policy == "untrusted" or code == 1009:
+                end_on_a_zero(agent)
+                return
+            agent.end()
+            verdict = agent.verdict()
+            assert verdict["health"] == "healthy", verdict["rule"]
+            assert not verdict["retry"]["eligible"], verdict["retry"]
 
 
 # --- hidden usage --------------------------------------------------------------------------
 
-HIDDEN = "hidden usage"
+for _how, _fetches in (("never fetched", 0), ("left while it is in progress", 1)):
 
-
-def _in_background(agent: Agent, *fetches: str) -> None:
-    asked = {"model": agent.model, "input": "Repair it.", "background": True, "store": True}
-    assert agent.send("POST", "/v1/responses", json.dumps(asked).encode()) == 200
-    for _ in fetches:
-        agent.send("GET", f"/v1/responses/resp_{agent.model}")
-
-
-@trick(HIDDEN, "a background response that is never fetched", "its usage is unknown, not zero")
-def _never_fetched(stage: Arena) -> None:
-    house, model = stage.lane()
-    agent = stage.agent(house, model, batch=model)
-    assert agent.ask() == 200
-    _in_background(agent)
-    agent.end()
-    verdict = agent.verdict()
-    assert "usage_missing" in verdict["warnings"], verdict["warnings"]
-    assert verdict["total_tokens"] is None, verdict["total_tokens"]
-    end_on_a_zero(agent)
-
-
-@trick(HIDDEN, "a background response that is left while it is in progress",
-       "its usage is unknown, not zero")  # fmt: skip
-def _left_in_progress(stage: Arena) -> None:
-    house, model = stage.lane()
-    agent = stage.agent(house, model, batch=model)
-    assert agent.ask() == 200
-    _in_background(agent, "in_progress")
-    agent.end()
-    verdict = agent.verdict()
-    assert "usage_missing" in verdict["warnings"], verdict["warnings"]
-    assert verdict["total_tokens"] is None, verdict["total_tokens"]
+    @trick(
+        "hidden usage", f"a background response that is {_how}", "its usage is unknown, not zero"
+    )
+    def _in_background(stage: Arena, fetches: int = _fetches) -> None:
+        house, model = stage.lane()
+        agent = stage.agent(house, model, batch=model)
+        assert agent.ask() == 200
+        asked = {"model": model, "input": "Repair it.", "background": True, "store": True}
+        assert agent.send("POST", "/v1/responses", json.dumps(asked).encode()) == 200
+        for _ in range(fetches):
+            agent.send("GET", f"/v1/responses/resp_{model}")
+        agent.end()
+        verdict = agent.verdict()
+        assert "usage_missing" in verdict["warnings"], verdict["warnings"]
+        assert verdict["total_tokens"] is None, verdict["total_tokens"]
+        if not fetches:
+            end_on_a_zero(agent)
 
 
 # --- steps ---------------------------------------------------------------------------------

@@ -2,200 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from tests.arena import world
-from tests.arena.arena import PATIENCE_S, SILENT_S, Agent, Arena
+from tests.arena.arena import SILENT_S, Arena
 from tests.arena.dialects import Dialect, Question, answered, said
-from tests.arena.world import Failure, Played, page, problem
-from tests.attack.tricks import TRICKS, Trick, end_on_a_zero, trick
+from tests.arena.world import Played, page, problem
+from tests.attack.tricks import LONG_ANSWER, Alone, alone, end_on_a_zero, trick
 from tests.fakes.replies import Finish, Reply
 
 FAMILY = "outages by request"
 _ANSWERED = "the same upstream answers a plain question: the request failed by what it was"
-_LONG = "It counts on. " * 2_000
 _DEEP: Any = 0
 for _ in range(60):
     _DEEP = [_DEEP]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outage:
-    """A request that its gateway or engine ends: ``asked`` is what makes it do so.
-
-    ``calls``: how often it is made; ``first``: nothing was answered before.
-    """
-
-    how: str
-    asked: Mapping[str, Any]
-    strikes: Callable[[Question], bool]
-    fail: Failure
-    dialect: Dialect = Dialect.CHAT
-    calls: int = 1
-    first: bool = False
-    silent: bool = False
-    why: str = _ANSWERED
-
-
-def _long(question: Question) -> bool:
-    return len(question.text) > 20_000
-
-
-def _lasting(question: Question) -> bool:
-    return (question.limit or 0) >= 48_000
-
-
-def _with(name: str) -> Callable[[Question], bool]:
-    return lambda question: name in question.body
-
-
-def _header(name: str) -> Callable[[Question], bool]:
-    return lambda question: name in question.headers
-
-
-def _streamed(question: Question) -> bool:
-    return question.streams
 
 
 def _thinking(question: Question) -> bool:
     return "thinking" in question.text.casefold()
 
 
-_LASTS: Mapping[str, Any] = {"limit": 64_000}
+_LASTS: dict[str, Any] = {"limit": 64_000}
+_LONG: dict[str, Any] = {"text": "It counts on. " * 2_000}
+_STREAM: dict[str, Any] = {"streams": True}
+_EOS: dict[str, Any] = {"ignore_eos": True}
 _TIMED_OUT = page(504, "Gateway Time-out")
 _DOWN = problem(503, "The model is overloaded. Please try again later.")
 _DEAD = problem(500, "EngineCore encountered an issue. See above.")
 _GEMINI_THINKS = {"generationConfig": {"thinkingConfig": {"thinkingBudget": 32_000}}}
+_MESSAGES, _GEMINI, _CONVERSE = Dialect.MESSAGES, Dialect.GEMINI, Dialect.CONVERSE
 
-_OUTAGES: tuple[Outage, ...] = (
-    Outage(how="an answer so long that its gateway gives up, 504", asked=_LASTS,
-           strikes=_lasting, fail=_TIMED_OUT),
-    Outage(how="the same, twice", asked=_LASTS, strikes=_lasting, fail=_TIMED_OUT, calls=2),
-    Outage(how="the same, five times", asked=_LASTS, strikes=_lasting, fail=_TIMED_OUT, calls=5),
-    Outage(how="the same, and nothing else", asked=_LASTS, strikes=_lasting, fail=_TIMED_OUT,
-           calls=2, first=True),
-    Outage(how="the same request each time", asked={**_LASTS, "text": "Count to a million."},
-           strikes=_lasting, fail=_TIMED_OUT, calls=3),
-    Outage(how="a prompt longer than a buffer, 502", asked={"text": _LONG}, strikes=_long,
-           fail=page(502, "Bad Gateway")),
-    Outage(how="a prompt longer than a buffer, 503", asked={"text": _LONG}, strikes=_long,
-           fail=page(503, "Service Temporarily Unavailable")),
-    Outage(how="a prompt that ends its worker, reset", asked={"text": _LONG}, strikes=_long,
-           fail=world.reset),
-    Outage(how="a long answer, cut midway", asked=_LASTS, strikes=_lasting, fail=world.cut),
-    Outage(how="a long stream, cut midway", asked={**_LASTS, "streams": True}, strikes=_lasting,
-           fail=world.cut),
-    Outage(how="a lone surrogate, 500", asked={"text": "\ud800"},
-           strikes=lambda question: "\\ud800" in question.text,
-           fail=problem(500, "The server had an error while processing your request.")),
-    Outage(how="nested metadata, 500", asked={"metadata": _DEEP}, strikes=_with("metadata"),
-           fail=problem(500, "Internal Server Error")),
-    Outage(how="128 choices, 503", asked={"n": 128}, strikes=_with("n"), fail=_DOWN),
-    Outage(how="logprobs that end the engine, 500", asked={"logprobs": True, "top_logprobs": 20},
-           strikes=_with("logprobs"), fail=_DEAD),
-    Outage(how="a grammar that no memory holds, 500",
-           asked={"response_format": {"type": "json_schema"}}, strikes=_with("response_format"),
-           fail=problem(500, "CUDA out of memory. Tried to allocate 2.00 GiB.")),
-    Outage(how="much reasoning, 524", asked={"reasoning_effort": "high"},
-           strikes=_with("reasoning_effort"), fail=page(524, "A timeout occurred", "cloudflare")),
-    Outage(how="a large head, 520", asked={"headers": {"x-padding": "a" * 16_000}},
-           strikes=_header("x-padding"), fail=page(520, "Unknown error", "cloudflare")),
-    Outage(how="a stop sequence, an empty 200", asked={"stop": [" "]}, strikes=_with("stop"),
-           fail=world.empty),
-    Outage(how="another accept, a web page", asked={"headers": {"accept": "text/html"}},
-           strikes=lambda question: question.headers.get("accept") == "text/html",
-           fail=page(200, "Welcome")),
-    Outage(how="a slow answer, 408", asked=_LASTS, strikes=_lasting,
-           fail=problem(408, "The request timed out.")),
-    Outage(how="a temperature, an error inside a 200", asked={"temperature": 2.0},
-           strikes=lambda question: question.body.get("temperature") == 2.0,
-           fail=problem(503, "The service is overloaded.", inside=True)),
-    Outage(how="a stream, overloaded midway", asked={"streams": True}, strikes=_streamed,
-           fail=problem(503, "The server is overloaded", inside=True)),
-    Outage(how="an engine's own parameter, aborted before a word", asked={"ignore_eos": True},
-           strikes=_with("ignore_eos"), fail=world.aborted),
-    Outage(how="an engine's own parameter, aborted midway", asked={"ignore_eos": True},
-           strikes=_with("ignore_eos"), fail=partial(world.aborted, text="I am"),
-           why="no reference ends so: the abort is suspect, and takes no score"),
-    Outage(how="a long answer that it leaves while nothing comes", asked=_LASTS, strikes=_lasting,
-           fail=world.silent, silent=True),
-    Outage(how="a long stream that it leaves while nothing comes",
-           asked={**_LASTS, "streams": True}, strikes=_lasting, fail=world.stalled, silent=True),
-    Outage(how="Anthropic's thinking, 529", dialect=Dialect.MESSAGES, calls=2,
-           asked={"thinking": {"type": "enabled", "budget_tokens": 32_000}}, strikes=_thinking,
-           fail=problem(529, "Overloaded")),
-    Outage(how="Anthropic's stream, overloaded midway", dialect=Dialect.MESSAGES,
-           asked={"streams": True}, strikes=_streamed,
-           fail=problem(529, "Overloaded", inside=True)),
-    Outage(how="a long message, 504", dialect=Dialect.MESSAGES, asked=_LASTS, strikes=_lasting,
-           fail=_TIMED_OUT),
-    Outage(how="Gemini's thinking, 503", dialect=Dialect.GEMINI, asked=_GEMINI_THINKS, calls=2,
-           strikes=_thinking, fail=_DOWN),
-    Outage(how="a long prompt to Gemini, 500", dialect=Dialect.GEMINI, asked={"text": _LONG},
-           strikes=_long, fail=problem(500, "An internal error has occurred.")),
-    Outage(how="a long Converse, ModelTimeoutException", dialect=Dialect.CONVERSE, asked=_LASTS,
-           strikes=_lasting, fail=problem(408, "The model timed out.")),
-    Outage(how="a Converse, ModelErrorException", dialect=Dialect.CONVERSE, calls=2,
-           asked={"additionalModelRequestFields": {"n": 128}},
-           strikes=_with("additionalModelRequestFields"),
-           fail=problem(424, "The model returned the following errors: unable to process")),
-    *(
-        Outage(how=f"a header that sets its gateway's patience, {name}", calls=2,
-               asked={"headers": {name: value}}, strikes=_header(name), fail=fail,
-               why="a routing header is a selection, and the plain question is answered")
-        for name, value, fail in (
-            ("x-envoy-upstream-rq-timeout-ms", "1", problem(504, "upstream request timeout")),
-            ("x-litellm-timeout", "0.001", problem(408, "The request timed out.")),
-            ("x-portkey-config", '{"request_timeout":1}', problem(408, "Request timed out")),
-            ("cf-aig-request-timeout", "1", _TIMED_OUT),
-            ("helicone-target-url", "http://nowhere", page(502, "Bad Gateway")),
-        )
-    ),
-)  # fmt: skip
-
-
-def _agent(stage: Arena, outage: Outage, world_of: Failure | None = None) -> Agent:
-    house, model = stage.lane()
-    stage.world.behaves(model, world_of or world.when(outage.strikes, outage.fail))
-    return stage.agent(house, model, dialect=outage.dialect, batch=model)
-
-
-def _play(agent: Agent, outage: Outage) -> None:
-    """Be answered once, unless nothing is; then make the request that fails."""
-    if not outage.first:
-        assert agent.ask() == 200
-    asked = dict(outage.asked)
-    for _ in range(outage.calls):
-        agent.ask(patience_s=SILENT_S if outage.silent else PATIENCE_S, **asked)
-
-
-def _register(outage: Outage) -> None:
-    def attempt(stage: Arena) -> None:
-        agent = _agent(stage, outage)
-        _play(agent, outage)
-        end_on_a_zero(agent)
-
-    TRICKS.append(Trick(family=FAMILY, how=outage.how, why=outage.why, attempt=attempt))
-
-
-for _outage in _OUTAGES:
-    _register(_outage)
-
-_LONG_ANSWER = _OUTAGES[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plain:
-    """A way in which a plain question is answered all the same."""
-
-    how: str
-    answer: Callable[[Question], Played]
-    dialect: Dialect = Dialect.CHAT
-    headers: Mapping[str, str] = field(default_factory=dict)
+alone(FAMILY, _ANSWERED, (
+    Alone("an answer so long that its gateway gives up, 504", _TIMED_OUT, _LASTS, 1),
+    Alone("the same, twice", _TIMED_OUT, _LASTS),
+    Alone("the same, five times", _TIMED_OUT, _LASTS, 5),
+    Alone("the same, and nothing else", _TIMED_OUT, _LASTS, first=True),
+    Alone("the same request each time", _TIMED_OUT, {**_LASTS, "text": "Count to a million."}, 3),
+    Alone("a prompt longer than a buffer, 502", page(502, "Bad Gateway"), _LONG, 1),
+    Alone("a prompt longer than a buffer, 503", page(503, "Service Temporarily Unavailable"),
+          _LONG, 1),
+    Alone("a prompt that ends its worker, reset", world.reset, _LONG, 1),
+    Alone("a long answer, cut midway", world.cut, _LASTS, 1),
+    Alone("a long stream, cut midway", world.cut, _LASTS | _STREAM, 1),
+    Alone("a lone surrogate, 500",
+          problem(500, "The server had an error while processing your request."),
+          {"text": "\ud800"}, 1),
+    Alone("nested metadata, 500", problem(500, "Internal Server Error"), {"metadata": _DEEP}, 1),
+    Alone("128 choices, 503", _DOWN, {"n": 128}, 1),
+    Alone("logprobs that end the engine, 500", _DEAD, {"logprobs": True, "top_logprobs": 20}, 1),
+    Alone("a grammar that no memory holds, 500",
+          problem(500, "CUDA out of memory. Tried to allocate 2.00 GiB."),
+          {"response_format": {"type": "json_schema"}}, 1),
+    Alone("much reasoning, 524", page(524, "A timeout occurred", "cloudflare"),
+          {"reasoning_effort": "high"}, 1),
+    Alone("a large head, 520", page(520, "Unknown error", "cloudflare"),
+          {"headers": {"x-padding": "a" * 16_000}}, 1),
+    Alone("a stop sequence, an empty 200", world.empty, {"stop": [" "]}, 1),
+    Alone("another accept, a web page", page(200, "Welcome"), {"headers": {"accept": "text/html"}},
+          1),
+    Alone("a slow answer, 408", problem(408, "The request timed out."), _LASTS, 1),
+    Alone("a temperature, an error inside a 200",
+          problem(503, "The service is overloaded.", inside=True), {"temperature": 2.0}, 1,
+          lambda question: question.body.get("temperature") == 2.0),
+    Alone("a stream, overloaded midway", problem(503, "The server is overloaded", inside=True),
+          _STREAM, 1),
+    Alone("an engine's own parameter, aborted before a word", world.aborted, _EOS, 1),
+))  # fmt: skip
+alone(FAMILY, "no reference ends so: the abort is suspect, and takes no score", (
+    Alone("an engine's own parameter, aborted midway", partial(world.aborted, text="I am"), _EOS,
+          1),
+))  # fmt: skip
+alone(FAMILY, _ANSWERED, (
+    Alone("a long answer that it leaves while nothing comes", world.silent, _LASTS, 1,
+          patience_s=SILENT_S),
+    Alone("a long stream that it leaves while nothing comes", world.stalled, _LASTS | _STREAM, 1,
+          patience_s=SILENT_S),
+    Alone("Anthropic's thinking, 529", problem(529, "Overloaded"),
+          {"thinking": {"type": "enabled", "budget_tokens": 32_000}}, dialect=_MESSAGES),
+    Alone("Anthropic's stream, overloaded midway", problem(529, "Overloaded", inside=True),
+          _STREAM, 1, dialect=_MESSAGES),
+    Alone("a long message, 504", _TIMED_OUT, _LASTS, 1, dialect=_MESSAGES),
+    Alone("Gemini's thinking, 503", _DOWN, _GEMINI_THINKS, 2, _thinking, _GEMINI),
+    Alone("a long prompt to Gemini, 500", problem(500, "An internal error has occurred."), _LONG, 1,
+          dialect=_GEMINI),
+    Alone("a long Converse, ModelTimeoutException", problem(408, "The model timed out."), _LASTS, 1,
+          dialect=_CONVERSE),
+    Alone("a Converse, ModelErrorException",
+          problem(424, "The model returned the following errors: unable to process"),
+          {"additionalModelRequestFields": {"n": 128}}, dialect=_CONVERSE),
+))  # fmt: skip
+alone(FAMILY, "a routing header is a selection, and the plain question is answered", (
+    Alone(f"a header that sets its gateway's patience, {name}", fail, {"headers": {name: value}})
+    for name, value, fail in (
+        ("x-envoy-upstream-rq-timeout-ms", "1", problem(504, "upstream request timeout")),
+        ("x-litellm-timeout", "0.001", problem(408, "The request timed out.")),
+        ("x-portkey-config", '{"request_timeout":1}', problem(408, "Request timed out")),
+        ("cf-aig-request-timeout", "1", _TIMED_OUT),
+        ("helicone-target-url", "http://nowhere", page(502, "Bad Gateway")),
+    )
+))  # fmt: skip
 
 
 def _no_small_limit(question: Question) -> Played:
@@ -228,63 +135,50 @@ def _missed(question: Question) -> Played:
     return answered(question).with_headers(("x-cache", "MISS"), ("cf-aig-cache-status", "MISS"))
 
 
-for _plain in (
-    Plain(how="where no answer may be shorter than 512 tokens", answer=_no_small_limit),
-    Plain(how="where the limit has another name", answer=_other_limit),
-    Plain(how="where reasoning uses up the question's limit", answer=_cut_short),
-    Plain(how="where a cache says that it was missed", answer=_missed),
-    Plain(how="where Anthropic's cache says that it was missed", answer=_missed,
-          dialect=Dialect.MESSAGES),
-):  # fmt: skip
-
-    def _attempt(stage: Arena, plain: Plain = _plain) -> None:
-        def behave(question: Question) -> Played:
-            return _TIMED_OUT(question) if _lasting(question) else plain.answer(question)
-
-        house, model = stage.lane()
-        stage.world.behaves(model, behave)
-        agent = stage.agent(house, model, dialect=plain.dialect, batch=model)
-        assert agent.ask() == 200
-        assert agent.ask(limit=64_000) == 504
-        end_on_a_zero(agent)
-
-    TRICKS.append(Trick(family=FAMILY, how=f"a long answer, 504, {_plain.how}",
-                        why="the reference is answered there too", attempt=_attempt))  # fmt: skip
+alone(FAMILY, "the reference is answered there too", (
+    Alone(f"a long answer, 504, where {where}", _TIMED_OUT, _LASTS, 1, answers=answers,
+          dialect=dialect)
+    for where, answers, dialect in (
+        ("no answer may be shorter than 512 tokens", _no_small_limit, Dialect.CHAT),
+        ("the limit has another name", _other_limit, Dialect.CHAT),
+        ("reasoning uses up the question's limit", _cut_short, Dialect.CHAT),
+        ("a cache says that it was missed", _missed, Dialect.CHAT),
+        ("Anthropic's cache says that it was missed", _missed, _MESSAGES),
+    )
+))  # fmt: skip
+_long = world.when(lambda question: (question.limit or 0) >= LONG_ANSWER, _TIMED_OUT)
 
 
 @trick(FAMILY, "a long answer, 504, while other rollouts are answered", _ANSWERED)
 def _while_others_are_answered(stage: Arena) -> None:
-    agent = _agent(stage, _LONG_ANSWER)
-    others = [stage.agent(agent.house, agent.model, batch=agent.model) for _ in range(2)]
+    house, model = stage.lane()
+    stage.world.behaves(model, _long)
+    agent, *others = (stage.agent(house, model, batch=model) for _ in range(3))
     assert agent.ask() == 200
     with ThreadPoolExecutor(3) as threads:
         asked = [threads.submit(other.ask) for other in others]
-        assert agent.ask(limit=64_000) == 504
+        assert agent.ask(**_LASTS) == 504
         assert [each.result() for each in asked] == [200, 200]
     end_on_a_zero(agent)
 
 
-@trick(FAMILY, "a long answer, 504, in a batch whose runs name no model", _ANSWERED)
-def _unbound(stage: Arena) -> None:
-    house, model = stage.lane()
-    stage.world.behaves(model, world.when(_lasting, _TIMED_OUT))
-    agent = stage.agent(house, model, bound=False, batch=model)
-    assert agent.ask() == 200
-    assert agent.ask(limit=64_000) == 504
-    end_on_a_zero(agent)
+alone(FAMILY, _ANSWERED, (
+    Alone("a long answer, 504, in a batch whose runs name no model", _TIMED_OUT, _LASTS, 1,
+          bound=False),
+))  # fmt: skip
 
 
 @trick(FAMILY, "an agent that solves 4 of 10 and ends the others so scores 0.4", _ANSWERED)
 def _four_of_ten(stage: Arena) -> None:
     house, model = stage.lane()
-    stage.world.behaves(model, world.when(_lasting, _TIMED_OUT))
+    stage.world.behaves(model, _long)
     for number in range(10):
         agent = stage.agent(house, model, batch=model, task=f"t{number}")
         assert agent.ask() == 200
         if number < 4:
             agent.end(rewards={"reward": 1.0})
             continue
-        assert agent.ask(limit=64_000) == 504
+        assert agent.ask(**_LASTS) == 504
         end_on_a_zero(agent)
     batch = house.get(f"/batches/{model}")
     assert batch["score_effective"] == 0.4, batch["score_effective"]

@@ -6,17 +6,24 @@ world that answers others while it fails what the agent asks. Each trick says wh
 
 from __future__ import annotations
 
+import json
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from tests.arena.arena import Agent, Arena, arena
+from tests.arena import world
+from tests.arena.arena import PATIENCE_S, TRUSTED, UNTRUSTED, Agent, Arena, arena
+from tests.arena.dialects import Dialect, Question
 from tests.arena.score import Score
+from tests.arena.world import Behaviour, Failure
 
 TRICKS_A_HOUSE = 20  # a service asks 60 references a minute, some tricks need five
 AT_ONCE = 24
+
+POLICIES: Mapping[str, Mapping[str, object]] = {"trusted": TRUSTED, "untrusted": UNTRUSTED}
 
 Attempt = Callable[[Arena], None]
 
@@ -46,6 +53,94 @@ def trick(family: str, how: str, why: str) -> Callable[[Attempt], Attempt]:
         return attempt
 
     return register
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """An attempt by what is asked: ``asked`` (of `Agent.ask`) fails, a plain question does not.
+
+    Arguments:
+        fail: None where the name that is asked for is not served.
+        strikes: which questions fail, where that is not seen by ``asked``.
+        calls: how often it is asked so.
+        first: no call was answered before; ``usual``: it was asked so from the first call on.
+        beside: another rollout of the batch is answered.
+        named: the model that is asked for, of the lane's own name.
+        answers: what other questions get.
+    """
+
+    how: str
+    fail: Failure | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    calls: int = 2
+    strikes: Callable[[Question], bool] | None = None
+    dialect: Dialect = Dialect.CHAT
+    first: bool = False
+    usual: bool = False
+    beside: bool = False
+    named: str = "{}"
+    answers: Behaviour = world.well
+    bound: bool = True
+    policy: str = "untrusted"
+    patience_s: float = PATIENCE_S
+
+    def __call__(self, stage: Arena) -> None:
+        house, model = stage.lane()
+        name = self.named.format(model)
+        agent, *others = (
+            stage.agent(house, model, dialect=self.dialect, policy=POLICIES[self.policy],
+                        batch=model, bound=self.bound)
+            for _ in range(1 + self.beside)
+        )  # fmt: skip
+        if self.fail:
+            stage.world.serve(name)
+        assert all(other.ask() == 200 for other in others)
+        if not self.first:
+            assert agent.ask(**({**self.asked, "model": name} if self.usual else {})) == 200
+        if self.fail:
+            stage.world.behaves(name, self._behaviour(self.fail))
+        for _ in range(self.calls):
+            agent.ask(model=name, patience_s=self.patience_s, **self.asked)
+        if self.fail:
+            assert any(map(self._strikes, stage.world.serve(name).asked)), "nothing was struck"
+        else:
+            assert agent.statuses[-1] in (400, 404), agent.statuses
+        end_on_a_zero(agent)
+
+    def _behaviour(self, fail: Failure) -> Behaviour:
+        return lambda asked: fail(asked) if self._strikes(asked) else self.answers(asked)
+
+    def _strikes(self, question: Question) -> bool:
+        if self.strikes is not None:
+            return self.strikes(question)
+        return all(_has(question, *each) for each in self.asked.items())
+
+
+LONG_TEXT = 8_000  # from here on, and from this many tokens of an answer, size alone is what fails
+LONG_ANSWER = 48_000
+
+
+def _has(question: Question, name: str, value: Any) -> bool:
+    """Return True if a question has what an argument of `Agent.ask` puts into it."""
+    match name:
+        case "limit":
+            return (question.limit or 0) >= LONG_ANSWER
+        case "text" if len(value) > LONG_TEXT:
+            return len(question.text) > LONG_TEXT
+        case "text":
+            return json.dumps(value)[1:-1] in question.text
+        case "streams":
+            return question.streams
+        case "mount":
+            return question.path.startswith(f"{value}/")
+        case "headers":
+            return all(shown in question.headers.get(key, "") for key, shown in value.items())
+    return name in question.body
+
+
+def alone(family: str, why: str, attempts: Iterable[Alone]) -> None:
+    """Register attempts of one family that are in vain for one reason."""
+    TRICKS.extend(Trick(family=family, how=each.how, why=why, attempt=each) for each in attempts)
 
 
 def scores(tried: Sequence[Trick], home: Path) -> list[Score]:
@@ -92,9 +187,8 @@ def end_on_a_zero(*agents: Agent) -> None:
 
 def assert_counted(agent: Agent) -> None:
     """The zero is scoreable and kept, and nothing is to be run again."""
-    verdict, rewards = agent.verdict(), agent.result()["rewards"]
+    verdict, rewards, found = _came_out(agent)
     retried = verdict["retry"]["eligible"]
-    found = f"{verdict['rule']}, attributed to {verdict['attributed_to']}, {verdict['warnings']}"
     assert verdict["scoreable"] == "yes", f"scoreable {verdict['scoreable']}: {found}"
     assert not retried, f"retried: {found}"
     assert rewards == {"reward": 0.0}, f"rewards {rewards}: {found}"
@@ -102,13 +196,14 @@ def assert_counted(agent: Agent) -> None:
 
 def assert_excused(agent: Agent) -> None:
     """The zero is not counted, and it is not called the agent's own."""
-    verdict, rewards = agent.verdict(), agent.result()["rewards"]
-    found = f"{verdict['rule']}, attributed to {verdict['attributed_to']}, {verdict['warnings']}"
+    verdict, rewards, found = _came_out(agent)
     assert verdict["scoreable"] in ("no", "unknown"), f"scoreable yes: {found}"
     assert verdict["scoreable"] == "unknown" or rewards is None, f"rewards {rewards}: {found}"
     assert verdict["attributed_to"] != "agent", found
 
 
-def statuses(agent: Agent, expected: Sequence[int]) -> None:
-    """The attempt was what it says: its calls came to these statuses."""
-    assert agent.statuses == list(expected), agent.statuses
+def _came_out(agent: Agent) -> tuple[dict[str, Any], object, str]:
+    """The verdict, the rewards, and words for what is wrong with them."""
+    verdict = agent.verdict()
+    found = f"{verdict['rule']}, attributed to {verdict['attributed_to']}, {verdict['warnings']}"
+    return verdict, agent.result()["rewards"], found
