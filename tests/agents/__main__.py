@@ -23,6 +23,7 @@ from tests.agents.measure import FAULTS, INSTALLED, WELL, Measured, MeasureError
 from tests.agents.programs import PROGRAMS, Program
 from tests.agents.provider import obliging
 from tests.fakes.provider import Provider
+from tests.reference_pages import replaced
 
 HERE = Path(__file__).parent
 TIMEOUT_S = 90.0
@@ -116,7 +117,8 @@ def _measure(options: argparse.Namespace) -> None:
         rows = _all(programs, faults, options.timeout, provider.url)
     sys.stdout.write(page.table(rows) + "\n")
     if len(rows) == len(PROGRAMS) * (1 + len(FAULTS)):
-        text = page.rewritten(page.PAGE.read_text("utf-8"), _when(options.timeout), rows)
+        told = f"{_when(options.timeout)}\n\n{page.table(rows)}"
+        text = replaced(page.PAGE.read_text("utf-8"), "measured", told)
         page.PAGE.write_text(text, encoding="utf-8")
         _say(f"written to {page.PAGE.name}")
 

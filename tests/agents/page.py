@@ -5,7 +5,6 @@ It measures nothing, and leaves the page's prose as it stands.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from tests.agents.measure import ROOT, Measured
@@ -19,7 +18,6 @@ _SHORT = {
     "waited for it": "waited",
     "did not reach the failing call": "unreached",
 }
-_MARKED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- /measured -->)", re.DOTALL)
 
 
 def table(rows: Sequence[Measured]) -> str:
@@ -53,15 +51,3 @@ def verdict_of(row: Measured) -> tuple[str, ...]:
     why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
     health = f"{verdict.health} {why}".rstrip()
     return (health, *(f"{one.check} ({one.level})" for one in verdict.validity))
-
-
-def rewritten(page: str, when: str, rows: Sequence[Measured]) -> str:
-    """The page with this table in the place of the one before.
-
-    Raises:
-        ValueError: the page has no place for it.
-    """
-    text, places = _MARKED.subn(lambda _: f"{when}\n\n{table(rows)}\n", page)
-    if places != 1:
-        raise ValueError("the page has no place marked for the table")
-    return text

@@ -37,12 +37,8 @@ def test_each_measured_agent_is_one_that_truezero_knows(program: Program) -> Non
     assert agents.recognised(program.command)[0].name == program.name
 
 
-def test_only_the_table_is_written_anew() -> None:
-    before = "above\n<!-- measured -->\nold \\1\n<!-- /measured -->\nbelow\n"
-    after = page.rewritten(before, "Measured today.", [HIDDEN])
-    assert after.startswith("above\n<!-- measured -->\nMeasured today.\n\n| fault |")
-    assert after.endswith("|\n<!-- /measured -->\nbelow\n")
-    assert "old" not in after
+def test_a_failure_that_an_agent_hides_stands_out() -> None:
+    assert page.table([HIDDEN]).splitlines()[2] == "| auth | **hidden** (3) | api_error auth |"
 
 
 def test_the_page_holds_every_run_of_the_pinned_versions() -> None:

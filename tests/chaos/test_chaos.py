@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.chaos import __main__ as board
-from tests.chaos import agent, page
+from tests.chaos import agent
 from tests.chaos.__main__ import GOAL, HERE, Fault
 from tests.fakes.provider import Provider
 
@@ -31,14 +31,10 @@ def test_the_agent_looks_both_towns_up_and_says_so() -> None:
     assert agent.shown(run.choices, run.choices) == "nothing"
 
 
-def test_the_table_takes_the_place_of_the_one_before_and_leaves_the_prose() -> None:
-    text = "# Page\n\n<!-- measured -->\nold\n<!-- /measured -->\n\nProse.\n"
-    new = page.rewritten(text, [STRUCK])
-    assert new.startswith("# Page\n") and new.endswith("\n\nProse.\n") and "old" not in new
-    assert "| llm_error_single | 1 | another text | healthy | **none** |" in new
-    assert "Of 1 faults 1 fired; 1 of them left no note." in new
-    with pytest.raises(ValueError, match="no place"):
-        page.rewritten("# Page\n", [STRUCK])
+def test_the_board_counts_faults_and_names_those_that_leave_no_note() -> None:
+    told = board.told([STRUCK])
+    assert told.startswith("Of 1 faults 1 fired; 1 of them left no note.\n\n| faults |")
+    assert told.endswith("\n| llm_error_single | 1 | another text | healthy | **none** |")
 
 
 def test_every_package_of_the_environment_is_pinned_by_hash() -> None:
@@ -57,7 +53,7 @@ def test_without_the_package_it_says_so(
 
 
 def test_the_page_keeps_to_its_goal_and_explains_each_silent_fault() -> None:
-    text = page.PAGE.read_text("utf-8")
+    text = board.PAGE.read_text("utf-8")
     match = re.search(r"Of (\d+) faults (\d+) fired; (\d+) of them left no note", text)
     assert match is not None
     lines = re.findall(r"^\| ([\w, ]+) \|.*\| \*\*none\*\* \|$", text, re.MULTILINE)
