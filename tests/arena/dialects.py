@@ -17,10 +17,10 @@ from tests.fakes.answers import Api, data, named, streamed, whole
 from tests.fakes.provider import Answer, Request
 from tests.fakes.replies import Finish, Reply, ToolCall
 from tests.situations import requests
-from tests.situations.requests import Ask, Tool, User
+from tests.situations.requests import Ask, tool, user
 
 SYSTEM = "You repair programs."
-LOOK = Tool(name="look", description="Look at a file.", parameters={"at": "its path"})
+LOOK = tool("look", "Look at a file.", {"at": "its path"})
 _LOOKS = ToolCall(id="call_1", name="look", arguments='{"at":"parser.py"}')
 _READ = 240  # tokens of a prompt, where it is not the subject
 
@@ -65,9 +65,7 @@ class Question:
 
 def path(dialect: Dialect, model: str, *, streams: bool) -> str:
     """Where a request goes, behind the upstream's name."""
-    if dialect is Dialect.CONVERSE:
-        return f"/model/{model}/converse"
-    return requests.path(_APIS[dialect], model, streams=streams)
+    return requests.target(dialect.name.lower(), model, streams=streams)
 
 
 def body(
@@ -81,29 +79,12 @@ def body(
     more: Mapping[str, Any] | None = None,
 ) -> bytes:
     """A request that says this, with the tool that agents have; ``more`` are further members."""
-    if dialect is Dialect.CONVERSE:
-        asked = _converse_asked(text, tools=tools, limit=limit)
-    else:
-        ask = Ask(
-            model=model, system=SYSTEM, messages=(User(text=text),),
-            tools=(LOOK,) if tools else (), limit=limit,
-        )  # fmt: skip
-        asked = json.loads(requests.body(_APIS[dialect], ask, streams=streams))
+    ask = Ask(
+        model=model, system=SYSTEM, messages=(user(text),), tools=(LOOK,) if tools else (),
+        limit=limit,
+    )  # fmt: skip
+    asked = requests.payload(dialect.name.lower(), ask, streams=streams)
     return json.dumps({**asked, **(more or {})}).encode()
-
-
-def _converse_asked(text: str, *, tools: bool, limit: int | None) -> dict[str, Any]:
-    asked: dict[str, Any] = {
-        "system": [{"text": SYSTEM}],
-        "messages": [{"role": "user", "content": [{"text": text}]}],
-    }
-    if tools:
-        spec = {"name": LOOK.name, "description": LOOK.description}
-        spec["inputSchema"] = {"json": LOOK.schema}  # type: ignore[assignment]
-        asked["toolConfig"] = {"tools": [{"toolSpec": spec}]}
-    if limit is not None:
-        asked["inferenceConfig"] = {"maxTokens": limit}
-    return asked
 
 
 def read(request: Request) -> Question | None:

@@ -43,7 +43,7 @@ SYSTEMS = (
 _EXPLORER = "You explore a repository for another agent. Report file paths and line numbers only."
 
 
-def _schema(**properties: str) -> Json:
+def schema(**properties: str) -> Json:
     return {
         "type": "object",
         "properties": {name: {"type": "string", "description": what}
@@ -54,15 +54,15 @@ def _schema(**properties: str) -> Json:
 
 TOOLS: tuple[Tool, ...] = (
     Tool(name="bash", description="Run a command in the container and return what it prints.",
-         parameters=_schema(command="the command line", timeout="seconds, 120 by default")),
+         parameters=schema(command="the command line", timeout="seconds, 120 by default")),
     Tool(name="read_file", description="Read a file, with line numbers.",
-         parameters=_schema(path="from the repository's root", first="line", last="line")),
+         parameters=schema(path="from the repository's root", first="line", last="line")),
     Tool(name="edit_file", description="Replace a passage that occurs exactly once in a file.",
-         parameters=_schema(path="from the root", old="the passage", new="what replaces it")),
+         parameters=schema(path="from the root", old="the passage", new="what replaces it")),
     Tool(name="search", description="Search the repository with a regular expression.",
-         parameters=_schema(pattern="the expression", glob="which files")),
+         parameters=schema(pattern="the expression", glob="which files")),
     Tool(name="submit", description="Hand in the work; nothing can be changed afterwards.",
-         parameters=_schema(summary="what was done")),
+         parameters=schema(summary="what was done")),
 )  # fmt: skip
 EXPLORING = TOOLS[1:2] + TOOLS[3:4]
 
@@ -72,7 +72,7 @@ def many_tools(count: int) -> tuple[Tool, ...]:
     rng = Random(count)
     return tuple(
         Tool(name=f"{texts.name(rng)}_{i}", description=texts.prose(rng, 18),
-             parameters=_schema(path=texts.sentence(rng), query=texts.sentence(rng),
+             parameters=schema(path=texts.sentence(rng), query=texts.sentence(rng),
                                 mode=texts.sentence(rng)))
         for i in range(count)
     )  # fmt: skip

@@ -41,8 +41,9 @@ from tests.builders import outcome as ended
 from tests.fakes import replies
 from tests.fakes.answers import Api
 from tests.fakes.replies import Finish, Reply, ToolCall
+from tests.healthy.conversation import Message
 from tests.situations import requests
-from tests.situations.requests import Ask, Assistant, Message, Tool, ToolResult, User
+from tests.situations.requests import Ask, assistant, result, tool, user
 
 FOLDER = Path(__file__).parent
 WIRES: Mapping[str, Api] = {
@@ -181,8 +182,8 @@ def _observed(call: Played, name: str, at: float, conversations: Conversations) 
 # --- what an agent sends -------------------------------------------------------------------
 
 _TOOLS = (
-    Tool(name="run", description="Run a shell command.", parameters={"command": "to be run"}),
-    Tool(name="read", description="Read a file.", parameters={"path": "of the file"}),
+    tool("run", "Run a shell command.", {"command": "to be run"}),
+    tool("read", "Read a file.", {"path": "of the file"}),
 )
 _SYSTEM = "You repair a program. Work in small steps and run its tests. " * 40
 
@@ -192,7 +193,7 @@ class Agent:
     """An agent whose conversation grows with every call; it writes the calls of one life."""
 
     wire: str
-    messages: list[Message] = field(default_factory=lambda: [User(text="Mend the parser.")])
+    messages: list[Message] = field(default_factory=lambda: [user("Mend the parser.")])
     turn: int = 0
     last: Played | None = None
     retries: int = 0
@@ -216,8 +217,8 @@ class Agent:
         if name == "tool" and not {"again", "retry"} & set(more):
             used = ToolCall(id=f"t{self.turn}", name="run", arguments='{"command": "make test"}')
             self.messages += [
-                Assistant(calls=(used,)),
-                ToolResult(call=used, text=f"{self.turn} tests failed, see the log above\n" * 8),
+                assistant(calls=(used,)),
+                result(used, f"{self.turn} tests failed, see the log above\n" * 8),
             ]
         return call
 
@@ -229,18 +230,18 @@ class Agent:
             count = ((b"x-stainless-retry-count", b"%d" % self.retries),) if self.retries else ()
             return replace(self.last, request_headers=count)
         self.retries = 0
-        api, side = WIRES[self.wire], "side" in more
+        side = "side" in more
         streams = bool({"sse", "cut", "broken", "socket"} & set(more))
         chosen = model or (SIDE_MODELS if side else MODELS)[self.wire]
         ask = Ask(
             model=chosen,
             system="Give the conversation a title." if side else _SYSTEM,
-            messages=(User(text=f"Mend the parser, part {self.turn}."),)
+            messages=(user(f"Mend the parser, part {self.turn}."),)
             if side
             else tuple(self.messages),
             tools=() if side or "toolless" in more else _TOOLS,
         )
-        path, _, query = requests.path(api, chosen, streams=streams).partition("?")
+        path, _, query = requests.target(self.wire, chosen, streams=streams).partition("?")
         upstream = UPSTREAMS[self.wire] + ("-backup" if "elsewhere" in more else "")
         socket = "socket" in more
         return Played(
@@ -248,7 +249,7 @@ class Agent:
             path=path,
             query=query,
             method="WEBSOCKET" if socket else "POST",
-            request=requests.body(api, ask, streams=streams),
+            request=requests.body(self.wire, ask, streams=streams),
             role="judge" if "judge" in more else "agent",
         )
 

@@ -29,8 +29,9 @@ from tests.fakes import replies
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.provider import Answer, Pause, Provider, Script
 from tests.fakes.replies import Reply
+from tests.healthy.conversation import Message
 from tests.situations import requests
-from tests.situations.requests import Ask, Message
+from tests.situations.requests import Ask
 from tests.situations.table import MODELS, OTHER, OTHERS, Situation, Turn
 
 SALT = b"a salt of the situations"
@@ -42,6 +43,13 @@ UPSTREAMS: Mapping[Api, str] = {
     Api.MESSAGES: "anthropic",
     Api.GEMINI: "gemini",
     Api.INTERACTIONS: "gemini",
+}
+DIALECTS: Mapping[Api, str] = {
+    Api.CHAT: "chat",
+    Api.RESPONSES: "responses",
+    Api.MESSAGES: "messages",
+    Api.GEMINI: "gemini",
+    Api.INTERACTIONS: "interactions",
 }
 _BYTES_PER_TOKEN = 4  # of English text and JSON, about
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -76,9 +84,9 @@ def script(situation: Situation, api: Api, *, streamed: bool) -> list[ScriptedCa
             tools=turn.tools,
             limit=turn.limit,
         )
-        body = requests.body(api, ask, streams=streamed)
+        body = requests.body(DIALECTS[api], ask, streams=streamed)
         reply, answer = _answered(turn, api, number, len(body), streamed=streamed)
-        target = requests.path(api, ask.model, streams=streamed)
+        target = requests.target(DIALECTS[api], ask.model, streams=streamed)
         calls.append(ScriptedCall(turn=turn, target=target, body=body, answer=answer, reply=reply))
     return calls
 

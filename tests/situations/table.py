@@ -13,7 +13,8 @@ from typing import Any
 
 from tests.fakes.answers import Api, Fault
 from tests.fakes.replies import Finish, Reply, ToolCall
-from tests.situations.requests import Assistant, Message, Tool, ToolResult, User
+from tests.healthy.conversation import Message, Tool
+from tests.situations.requests import assistant, result, tool, user
 
 Variant = tuple[Api, bool]  # a dialect, and whether its answers are streamed
 EVERY_VARIANT: tuple[Variant, ...] = tuple(product(Api, (False, True)))
@@ -116,13 +117,9 @@ def prose(seed: str, size: int) -> str:
 
 
 TOOLS = (
-    Tool(name="read_file", description="Read a file.", parameters={"path": "relative to the root"}),
-    Tool(
-        name="write_file",
-        description="Replace a file.",
-        parameters={"path": "relative to the root", "content": "all of it"},
-    ),
-    Tool(name="run_tests", description="Run the tests.", parameters={"filter": "names to run"}),
+    tool("read_file", "Read a file.", {"path": "relative to the root"}),
+    tool("write_file", "Replace a file.", {"path": "relative to the root", "content": "all of it"}),
+    tool("run_tests", "Run the tests.", {"filter": "names to run"}),
 )
 SYSTEM = f"You repair programs. {prose('system', 18_000)}."
 JUDGE_SYSTEM = "You grade a repair: answer 1 where it holds and 0 where it does not."
@@ -174,17 +171,17 @@ def conversation(*replies: Reply | Fault, task: str = TASK, **facts: Any) -> tup
     What failed is asked again.
     """
     turns: list[Turn] = []
-    adds: tuple[Message, ...] = (User(text=task),)
+    adds: tuple[Message, ...] = (user(task),)
     facts = {"system": SYSTEM, "tools": TOOLS} | facts
     for number, reply in enumerate(replies):
         turns.append(Turn(adds=adds, reply=reply, **facts))
         if isinstance(reply, Fault):
             adds = ()
             continue
-        said = Assistant(text="".join(reply.text), calls=reply.calls)
+        said = assistant("".join(reply.text), reply.calls)
         page = prose(f"page {number}", 3_000)
-        results = [ToolResult(call=one, text=page) for one in reply.calls]
-        adds = (said, *results) if results else (said, User(text="Go on until the tests pass."))
+        results = [result(one, page) for one in reply.calls]
+        adds = (said, *results) if results else (said, user("Go on until the tests pass."))
     return tuple(turns)
 
 
