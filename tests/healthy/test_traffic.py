@@ -1,4 +1,4 @@
-"""Healthy traffic is judged healthy, and its tokens are read as its provider meant them."""
+"""Healthy traffic is judged healthy, nothing above info is found, and tokens are read as meant."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pytest
 
 from classifier.records import Exchange, RolloutRecord
 from classifier.rules import judge
+from classifier.validity import CHECKS
+from classifier.verdicts import Level
 from tests.healthy.driving import driven
 from tests.healthy.generator import planned, rollout
 from tests.healthy.lanes import LANES
 from tests.healthy.situations import SITUATIONS
 from tests.healthy.traffic import HealthyRollout
 
-FEW, WHOLE = range(0, len(LANES), 3), range(3 * len(LANES))  # every lane in three situations
+FEW, WHOLE = range(0, 4 * len(LANES), 12), range(4 * len(LANES))  # every lane in four situations
 HARD = ("streamed", "whole", "compressed", "cached", "cache written", "reasoning",
         "tools offered", "no usage stated", "another name answered", "failed and recovered",
         "large request")  # fmt: skip
@@ -39,11 +41,20 @@ def _counts(exchange: Exchange) -> tuple[int | None, ...]:
     return usage.input_total, usage.output_total, usage.cached_input_tokens or 0
 
 
-def test_every_rollout_is_healthy_and_scoreable(sample: Driven) -> None:
-    verdicts = {one.id: judge(record) for one, record in sample}
-    assert {
-        k: v for k, v in verdicts.items() if (v.health, v.scoreable) != ("healthy", "yes")
-    } == {}
+def test_every_rollout_is_scoreable_and_nothing_above_info_is_found(sample: Driven) -> None:
+    """``python -m tests.healthy`` judges a thousand."""
+    looked: Counter[str] = Counter()
+    for one, record in sample:
+        verdict = judge(record)
+        found = [each for each in verdict.validity if each.level is not Level.INFO]
+        assert (verdict.health, verdict.scoreable, found) == ("healthy", "yes", []), (
+            one.id, one.lane, one.situation,
+        )  # fmt: skip
+        for name, coverage in verdict.validity_coverage.items():
+            assert 0 <= coverage.looked <= coverage.of, (one.id, name)
+            looked[name] += coverage.looked
+    unseen = {check.name for check in CHECKS if not looked[check.name]}
+    assert unseen == set(), "checks that saw nothing prove nothing"
 
 
 def test_every_answer_is_read(sample: Driven) -> None:
