@@ -19,7 +19,7 @@ from tests.healthy.conversation import (
     ToolUse,
 )
 from tests.healthy.traffic import Json, Meant
-from tests.healthy.writing import Told, Written, data, ident, meant, pieces, wants
+from tests.healthy.writing import Told, Written, data, ident, meant, pieces
 from tests.proxy.wire.samples import dump
 
 _FINISH = {"stop": "stop", "tools": "tool_calls", "length": "length", "refusal": "stop",
@@ -208,7 +208,7 @@ def _stream(
             base["usage"] = flavour.usage(replace(told, counts=replace(told.counts, output=made)))
         return data(base | {"choices": [choice]})
 
-    events = list(flavour.before(told, answer))
+    events = list(flavour.before(told))
     events.append(event({"role": "assistant", "content": ""}))
     if reply.thinking is not None and flavour.reasoning_key:
         shown = pieces(told.rng, reply.thinking.shown)
@@ -219,7 +219,6 @@ def _stream(
         events += [event(delta) for delta in _call_deltas(place, use, told, flavour)]
     finish = flavour.finishes.get(reply.finish, _FINISH[reply.finish])
     for index, text in enumerate(reply.others, 1):
-        assert wants(ask, index)
         events += [event({"content": piece}, index=index) for piece in pieces(told.rng, text)]
         events.append(event({}, finish, index))
     usage = flavour.usage(told)

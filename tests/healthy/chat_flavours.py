@@ -12,48 +12,39 @@ from tests.healthy.writing import Told, data, ident, stainless, uuid
 _PYTHON = "OpenAI/Python 2.6.1"
 
 
-def _openai_usage(told: Told) -> Json:
+def _counted(told: Told, **more: object) -> Json:
     counts = told.counts
     return {
         "prompt_tokens": counts.input,
         "completion_tokens": counts.output,
         "total_tokens": counts.input + counts.output,
-        "prompt_tokens_details": {"cached_tokens": counts.cached, "audio_tokens": 0},
-        "completion_tokens_details": {
-            "reasoning_tokens": counts.reasoning,
-            "audio_tokens": 0,
-            "accepted_prediction_tokens": 0,
-            "rejected_prediction_tokens": 0,
-        },
+        **more,
     }
+
+
+def _openai_usage(told: Told) -> Json:
+    made = {"reasoning_tokens": told.counts.reasoning, "audio_tokens": 0,
+            "accepted_prediction_tokens": 0, "rejected_prediction_tokens": 0}  # fmt: skip
+    return _detailed_usage(told, audio_tokens=0) | {"completion_tokens_details": made}
+
+
+def _detailed_usage(told: Told, **more: object) -> Json:
+    return _counted(told, prompt_tokens_details={"cached_tokens": told.counts.cached, **more})
 
 
 def _plain_usage(told: Told) -> Json:
-    counts = told.counts
-    return {
-        "prompt_tokens": counts.input,
-        "total_tokens": counts.input + counts.output,
-        "completion_tokens": counts.output,
-        "prompt_tokens_details": None,
-    }
+    return _counted(told, prompt_tokens_details=None)
 
 
-def _vllm_usage(told: Told) -> Json:
-    usage = _plain_usage(told)
-    if int(told.session[0], 16) % 2 and told.counts.cached:  # --enable-prompt-tokens-details
-        usage["prompt_tokens_details"] = {"cached_tokens": told.counts.cached}
-    return usage
+def _vllm_usage(told: Told) -> Json:  # with --enable-prompt-tokens-details, or without
+    shown = int(told.session[0], 16) % 2 and told.counts.cached
+    return _detailed_usage(told) if shown else _plain_usage(told)
 
 
 def _openrouter_usage(told: Told) -> Json:
-    cost = (told.counts.input * 3 + told.counts.output * 15) / 1e6
-    return {
-        "prompt_tokens": told.counts.input,
-        "completion_tokens": told.counts.output,
-        "total_tokens": told.counts.input + told.counts.output,
-        "cost": cost,
+    return _detailed_usage(told, audio_tokens=0) | {
+        "cost": (told.counts.input * 3 + told.counts.output * 15) / 1e6,
         "is_byok": False,
-        "prompt_tokens_details": {"cached_tokens": told.counts.cached, "audio_tokens": 0},
         "cost_details": {"upstream_inference_cost": None},
         "completion_tokens_details": {"reasoning_tokens": told.counts.reasoning},
     }
@@ -61,11 +52,7 @@ def _openrouter_usage(told: Told) -> Json:
 
 def _deepseek_usage(told: Told) -> Json:
     counts = told.counts
-    usage = {
-        "prompt_tokens": counts.input,
-        "completion_tokens": counts.output,
-        "total_tokens": counts.input + counts.output,
-        "prompt_tokens_details": {"cached_tokens": counts.cached},
+    usage = _detailed_usage(told) | {
         "prompt_cache_hit_tokens": counts.cached,
         "prompt_cache_miss_tokens": counts.input - counts.cached,
     }
@@ -74,27 +61,19 @@ def _deepseek_usage(told: Told) -> Json:
     return usage
 
 
-def _detailed_usage(told: Told) -> Json:
-    usage = _plain_usage(told)
-    return usage | {"prompt_tokens_details": {"cached_tokens": told.counts.cached}}
-
-
 def _xai_usage(told: Told) -> Json:
     counts = told.counts  # completion_tokens leave reasoning out, total_tokens do not
-    return {
-        "prompt_tokens": counts.input,
+    usage = _detailed_usage(told, text_tokens=counts.input, audio_tokens=0, image_tokens=0)
+    return usage | {
         "completion_tokens": counts.output - counts.reasoning,
-        "total_tokens": counts.input + counts.output,
-        "prompt_tokens_details": {"text_tokens": counts.input, "audio_tokens": 0,
-                                  "image_tokens": 0, "cached_tokens": counts.cached},
         "completion_tokens_details": {"reasoning_tokens": counts.reasoning, "audio_tokens": 0},
         "num_sources_used": 0,
-    }  # fmt: skip
+    }
 
 
 def _moonshot_usage(told: Told) -> Json:
-    usage = _three(told)
-    return usage | {"cached_tokens": told.counts.cached} if told.counts.cached else usage
+    cached = told.counts.cached
+    return _counted(told, **({"cached_tokens": cached} if cached else {}))
 
 
 def _groq_usage(told: Told) -> Json:
@@ -103,35 +82,16 @@ def _groq_usage(told: Told) -> Json:
     }  # fmt: skip
 
 
-def _three(told: Told) -> Json:
-    usage = _plain_usage(told)
-    del usage["prompt_tokens_details"]
-    return usage
-
-
 def _litellm_usage(told: Told) -> Json:
-    counts = told.counts
-    return {
-        "completion_tokens": counts.output,
-        "prompt_tokens": counts.input,
-        "total_tokens": counts.input + counts.output,
+    return _detailed_usage(told, audio_tokens=None) | {
         "completion_tokens_details": None,
-        "prompt_tokens_details": {"audio_tokens": None, "cached_tokens": counts.cached},
         "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": counts.cached,
+        "cache_read_input_tokens": told.counts.cached,
     }
 
 
-def _nothing(told: Told) -> Json:
+def _nothing(told: Told, finish: str = "") -> Json:
     return {}
-
-
-def _no_choice(told: Told, finish: str) -> Json:
-    return {}
-
-
-def _silent(told: Told, answer: Json) -> list[bytes]:
-    return []
 
 
 def _routed(told: Told) -> str | None:
@@ -182,11 +142,7 @@ def _litellm_response(told: Told) -> Pairs:
     )
 
 
-def _plain_response(told: Told) -> Pairs:
-    return (("server", "uvicorn"),)
-
-
-def _azure_before(told: Told, answer: Json) -> list[bytes]:
+def _azure_before(told: Told) -> list[bytes]:
     verdicts = {k: {"filtered": False, "severity": "safe"} for k in ("hate", "sexual", "violence")}
     results = [{"prompt_index": 0, "content_filter_results": verdicts}]
     return [data({"id": "", "object": "", "created": 0, "model": "", "choices": [],
@@ -212,7 +168,7 @@ def _openrouter_options(told: Told) -> Json:
     return {"models": flags["models"]} if "models" in flags else {"usage": {"include": True}}
 
 
-def _openrouter_before(told: Told, answer: Json) -> list[bytes]:
+def _openrouter_before(told: Told) -> list[bytes]:
     return [b": OPENROUTER PROCESSING\n\n"] * told.rng.randrange(4)
 
 
@@ -249,7 +205,7 @@ def _groq_last(told: Told) -> Json:
     return {"x_groq": {"id": ident(told.rng, "req_01k", 23), "usage": _groq_usage(told)}}
 
 
-def _keep_alive(told: Told, answer: Json) -> list[bytes]:
+def _keep_alive(told: Told) -> list[bytes]:
     return [b": keep-alive\n\n"] * told.rng.randrange(3)
 
 
@@ -266,9 +222,9 @@ class Flavour:
     options: Callable[[Told], Json] = _nothing
     stream_options: Callable[[Told], Json] = _nothing
     request_headers: Callable[[Told], Pairs] = _openai_headers
-    response_headers: Callable[[Told], Pairs] = _plain_response
-    before: Callable[[Told, Json], list[bytes]] = _silent
-    choice: Callable[[Told, str], Json] = _no_choice
+    response_headers: Callable[[Told], Pairs] = lambda _: (("server", "uvicorn"),)
+    before: Callable[[Told], list[bytes]] = lambda _: []
+    choice: Callable[[Told, str], Json] = _nothing
     last: Callable[[Told], Json] = _nothing
     last_choices: list[Any] = field(default_factory=list)
     finishes: Mapping[str, str] = field(default_factory=dict)
@@ -283,13 +239,11 @@ class Flavour:
     logprobs: bool = True
 
 
-_OPENAI = Flavour(
-    answer=_openai_answer, usage=_openai_usage, response_headers=_openai_response, null_usage=True
-)
 _FLAVOURS: Mapping[str, Flavour] = {
     flavour.key: flavour
     for flavour in (
-        _OPENAI,
+        Flavour(answer=_openai_answer, usage=_openai_usage, response_headers=_openai_response,
+                null_usage=True),
         Flavour(key="azure", query="api-version=2025-01-01-preview", answer=_openai_answer,
                 usage=_openai_usage, request_headers=_azure_headers, before=_azure_before,
                 choice=_azure_choice, null_usage=True),
@@ -307,19 +261,19 @@ _FLAVOURS: Mapping[str, Flavour] = {
                 usage=_vllm_usage, stream_options=_vllm_stream_options),
         Flavour(key="sglang", id_prefix="", choice=_sglang_choice,
                 reasoning_key="reasoning_content"),
-        Flavour(key="llamacpp", usage=_three, last=_llamacpp_last, asks_usage=False,
+        Flavour(key="llamacpp", usage=_counted, last=_llamacpp_last, asks_usage=False,
                 usage_unasked=True, logprobs=False, stream_type="text/event-stream"),
-        Flavour(key="ollama-v1", usage=_three, calls_whole=True, logprobs=False,
+        Flavour(key="ollama-v1", usage=_counted, calls_whole=True, logprobs=False,
                 reasoning_key="reasoning", stream_type="text/event-stream"),
         Flavour(key="litellm", usage=_litellm_usage, response_headers=_litellm_response,
                 logprobs=False),
         Flavour(key="groq", usage=_groq_usage, last=_groq_last, usage_with_finish=True,
                 asks_usage=False, reasoning_key="reasoning", calls_whole=True),
-        Flavour(key="mistral", id_prefix="", usage=_three, usage_with_finish=True,
+        Flavour(key="mistral", id_prefix="", usage=_counted, usage_with_finish=True,
                 asks_usage=False, calls_whole=True, logprobs=False),
         Flavour(key="deepseek", id_prefix="", usage=_deepseek_usage, before=_keep_alive,
                 usage_with_finish=True, asks_usage=False, reasoning_key="reasoning_content"),
-        Flavour(key="together", id_prefix="o", usage=_three, usage_with_finish=True,
+        Flavour(key="together", id_prefix="o", usage=_counted, usage_with_finish=True,
                 asks_usage=False),
         Flavour(key="fireworks", id_prefix="", usage=_plain_usage, usage_with_finish=True,
                 asks_usage=False, logprobs=False),
@@ -328,7 +282,7 @@ _FLAVOURS: Mapping[str, Flavour] = {
         Flavour(key="hf", usage=_detailed_usage, usage_unasked=True),
         Flavour(key="xai", id_prefix="", usage=_xai_usage, calls_whole=True,
                 reasoning_key="reasoning_content"),
-        Flavour(key="gemini", id_prefix="", usage=_three, calls_whole=True, logprobs=False),
+        Flavour(key="gemini", id_prefix="", usage=_counted, calls_whole=True, logprobs=False),
     )
 }  # fmt: skip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.healthy.chat import call, tool
 from tests.healthy.conversation import Ask, Message, Text, ToolResult, ToolUse
 from tests.healthy.traffic import Json
-from tests.healthy.writing import JSON, SSE, Told, Written, meant, named, pieces, uuid
-from tests.proxy.wire.samples import dump
+from tests.healthy.writing import JSON, SSE, Told, Written, meant, pieces, uuid
+from tests.proxy.wire.samples import dump, named
 
 _STOPS = {"stop": "COMPLETE", "tools": "TOOL_CALL", "length": "MAX_TOKENS",
           "refusal": "COMPLETE", "stop_sequence": "STOP_SEQUENCE"}  # fmt: skip

@@ -15,8 +15,8 @@ from tests.healthy.conversation import (
     ToolUse,
 )
 from tests.healthy.traffic import Json, Pairs
-from tests.healthy.writing import SSE, Told, Written, ident, meant, named, pieces, stainless
-from tests.proxy.wire.samples import dump
+from tests.healthy.writing import SSE, Told, Written, ident, meant, pieces, stainless
+from tests.proxy.wire.samples import dump, named
 
 STOPS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "refusal": "refusal",
          "stop_sequence": "stop_sequence"}  # fmt: skip

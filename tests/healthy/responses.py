@@ -17,8 +17,8 @@ from tests.healthy.conversation import (
     ToolUse,
 )
 from tests.healthy.traffic import Json, Meant, Pairs
-from tests.healthy.writing import SSE, Told, Written, ident, meant, named, pieces, stainless
-from tests.proxy.wire.samples import dump
+from tests.healthy.writing import SSE, Told, Written, ident, meant, pieces, stainless
+from tests.proxy.wire.samples import dump, named
 
 
 def write(ask: Ask, told: Told) -> Written:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.healthy.conversation import Ask
 from tests.healthy.counting import Counts
 from tests.healthy.lanes import Lane, Name
 from tests.healthy.traffic import Json, Meant, Pairs
-from tests.proxy.wire.samples import dump
+from tests.proxy.wire.samples import sse
 
 JSON = "application/json"
 SSE = "text/event-stream"
@@ -75,11 +74,7 @@ def pieces(rng: Random, text: str) -> list[str]:
 
 
 def data(payload: object) -> bytes:
-    return b"data: " + dump(payload) + b"\n\n"
-
-
-def named(payload: Json) -> bytes:
-    return b"event: " + str(payload["type"]).encode() + b"\ndata: " + dump(payload) + b"\n\n"
+    return sse(payload, done=False)
 
 
 def meant(counts: Counts) -> Meant:
@@ -98,8 +93,3 @@ def stainless(language: str, package: str, retry: int = 0) -> Pairs:
         ("x-stainless-retry-count", str(retry)),
         ("x-stainless-read-timeout", "600"),
     )
-
-
-def wants(ask: Ask, choice: int) -> bool:
-    """Whether the reply's choice of that number exists."""
-    return choice <= len(ask.reply.others)
