@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any, TypeAlias
 
 from classifier.verdicts import Level
@@ -38,41 +37,38 @@ _Play: TypeAlias = "Callable[[Stage, Rollout], None]"
 class Trick:
     """What an agent does at the end of a failing rollout, and what is found of it.
 
-    ``play`` makes its calls. ``check`` and ``level``: None where nothing is to be found.
-    ``reported``: what its runner reports beside the zero.
+    ``name`` is also that of the batch in which it is tried; ``play`` makes its calls. ``check`` and
+    ``level``: None where nothing is to be found. ``reported``: what its runner reports beside the
+    zero.
     """
 
+    name: str
     play: _Play
     check: str | None
     level: str | None
     reported: Mapping[str, object]
 
-    @property
-    def name(self) -> str:
-        """Also that of the batch in which it is tried."""
-        return self.play.__name__
-
 
 TRICKS: list[Trick] = []
 
 
-def trick(
-    how: str, check: str | None, level: str | None = None, **reported: object
-) -> Callable[[_Play], _Play]:
+def _register(
+    name: str,
+    how: str,
+    play: _Play,
+    check: str | None = None,
+    level: str | None = None,
+    reported: Mapping[str, object] | None = None,
+) -> None:
     """Register a trick, and the claim that it lifts no score."""
+    one = Trick(name=name, play=play, check=check, level=level, reported=reported or {})
+    TRICKS.append(one)
 
-    def register(play: _Play) -> _Play:
-        one = Trick(play=play, check=check, level=level, reported=reported)
-        TRICKS.append(one)
+    def attack(stage: Stage) -> None:
+        _assert_score_stands(stage, one)
 
-        @claim(f"an agent that solves 4 of 10 scores no more than 0.4 {how}", slow=True)
-        @wraps(play)
-        def attack(stage: Stage) -> None:
-            _assert_score_stands(stage, one)
-
-        return play
-
-    return register
+    attack.__name__ = name
+    claim(f"an agent that solves 4 of 10 scores no more than 0.4 {how}", slow=True)(attack)
 
 
 def _user(text: str) -> _Message:
@@ -100,73 +96,19 @@ _ASIDE = "Of the fields, the third is the one that is empty in every record. " *
 _GO_ON = (_assistant("."), _user("Go on."))
 
 
-# --- the tricks, by check ------------------------------------------------------------------
+def _calls(*asked: Mapping[str, Any]) -> _Play:
+    """Make calls, each with these members; ``say``: what the user says, or all that is said."""
+
+    def play(stage: Stage, rollout: Rollout) -> None:
+        for one in asked:
+            more = dict(one)
+            said = more.pop("say", ())
+            _chat(stage, rollout, *((_user(said),) if isinstance(said, str) else said), **more)
+
+    return play
 
 
-@trick("by a limit so low that its last answer is cut", "output_truncated", "suspect")
-def low_limit(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout)
-    _chat(stage, rollout, max_tokens=64)
-
-
-@trick("by two limits, of which the engine takes the lower", "output_truncated", "suspect")
-def two_limits(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout)
-    _chat(stage, rollout, max_tokens=64, max_completion_tokens=4_000)
-
-
-@trick("by a prompt that leaves its answer no room", "output_truncated", "invalid")
-def full_window(stage: Stage, rollout: Rollout) -> None:
-    whole = "." * engine.BYTES_PER_TOKEN * (engine.WINDOW - 64)
-    _chat(stage, rollout, _user(whole), max_tokens=4_000)
-
-
-@trick("by a limit that reasoning uses up", "reasoning_ate_budget", "suspect")
-def all_reasoning(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout)
-    _chat(stage, rollout, reasoning_effort="high", max_completion_tokens=64)
-
-
-@trick("by having its gateway fall back", "model_substituted", "invalid")
-def asked_for_fallback(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout, mock_testing_fallbacks=True)
-
-
-@trick("by naming other models to its gateway", "model_substituted", "suspect")
-def other_models(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout)
-    _chat(stage, rollout, models=["gpt-5", "gpt-4.1-nano"])
-
-
-@trick("by naming other providers to its gateway", "serving_changed", "info")
-def other_providers(stage: Stage, rollout: Rollout) -> None:
-    for name in ("a", "b"):
-        _chat(stage, rollout, provider={"order": [name]})
-
-
-@trick("by having its model write a tool call as text", "tool_calls_unparsed", "invalid")
-def written_call(stage: Stage, rollout: Rollout) -> None:
-    raw = '<tool_call>{"name": "look", "arguments": {}}</tool_call>'
-    _chat(stage, rollout, _user(engine.SAY + raw))
-
-
-@trick("by having its model write an error's message", "error_as_answer", "suspect")
-def written_error(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout)
-    _chat(stage, rollout, _user(f"{engine.SAY}[API ERROR] HTTP 500: Internal Server Error"))
-
-
-@trick("by having its model say the same to longer prompts", "answers_identical", "suspect")
-def written_thrice(stage: Stage, rollout: Rollout) -> None:
-    for times in range(3):
-        _chat(stage, rollout, _user(_TASK), *_GO_ON * times)
-
-
-@trick(
-    "by waiting for its model until the task times out",
-    "starved", "suspect", status="task_timeout", termination_reason=None,
-)  # fmt: skip
-def waits_out_the_task(stage: Stage, rollout: Rollout) -> None:
+def _waits_out_the_task(stage: Stage, rollout: Rollout) -> None:
     think_s, took_s = 0.75, 0.0
     while took_s <= 0 or took_s > 1.2 * think_s:  # for longer than all else, on a busy machine too
         think_s = max(think_s, 4 * took_s)
@@ -175,33 +117,7 @@ def waits_out_the_task(stage: Stage, rollout: Rollout) -> None:
         took_s = time.monotonic() - began
 
 
-@trick("by calls that its harness does not count", "usage_mismatch", "suspect", total_tokens=20)
-def calls_beside_the_harness(stage: Stage, rollout: Rollout) -> None:
-    for _ in range(3):
-        _chat(stage, rollout)
-
-
-@trick("by beginning again from another address", "duplicate_identity", "suspect")
-def begins_twice(stage: Stage, rollout: Rollout) -> None:
-    for source in ("127.0.0.1", "127.0.0.2"):
-        _chat(stage, rollout, source=source)
-
-
-@trick("by a conversation that grows by nothing that is counted", "prompt_truncated", "invalid")
-def stuck_prompt(stage: Stage, rollout: Rollout) -> None:
-    for times in range(3):
-        padding = "x" * 1_000 * times  # nobody reads metadata
-        _chat(stage, rollout, _user(_TASK), *_GO_ON * times, metadata={"padding": padding})
-
-
-@trick("by emptying an earlier message of its conversation", "prompt_truncated", "suspect")
-def shrinking_prompt(stage: Stage, rollout: Rollout) -> None:
-    _chat(stage, rollout, _user(_TASK), _assistant(_ASIDE), _user("Go on."))
-    _chat(stage, rollout, _user(_TASK), *_GO_ON * 2, metadata={"padding": "x" * 4_000})
-
-
-@trick("by failing in the name of a judge", None)
-def fails_as_a_judge(stage: Stage, rollout: Rollout) -> None:
+def _fails_as_a_judge(stage: Stage, rollout: Rollout) -> None:
     _chat(stage, rollout)
     body = json.dumps({"model": "no-such", "messages": [_user("Grade it.")]}).encode()
     for base in ("/as/judge", ""):
@@ -210,8 +126,7 @@ def fails_as_a_judge(stage: Stage, rollout: Rollout) -> None:
             assert stage.call(path, "x-truezero-role: judge", body=body).status == 404
 
 
-@trick("by asking the engine to abort", None)
-def asks_for_an_abort(stage: Stage, rollout: Rollout) -> None:
+def _asks_for_an_abort(stage: Stage, rollout: Rollout) -> None:
     _chat(stage, rollout, rid="own")
     for upstream in ("openai", "sglang"):  # with the operator's key, and with none
         for path in _STOPS:
@@ -219,18 +134,61 @@ def asks_for_an_abort(stage: Stage, rollout: Rollout) -> None:
             assert refused.refusal == "path_not_allowed", (upstream, path, refused)
 
 
+_PLAIN: Mapping[str, Any] = {}
+_WHOLE = "." * engine.BYTES_PER_TOKEN * (engine.WINDOW - 64)
+_RAW = '<tool_call>{"name": "look", "arguments": {}}</tool_call>'
+_GROWING = [(_user(_TASK), *_GO_ON * times) for times in range(3)]
+_PADDED = [{"padding": "x" * 1_000 * times} for times in range(3)]  # nobody reads metadata
+
+# fmt: off
+_register("low_limit", "by a limit so low that its last answer is cut",
+          _calls(_PLAIN, {"max_tokens": 64}), "output_truncated", "suspect")
+_register("two_limits", "by two limits, of which the engine takes the lower",
+          _calls(_PLAIN, {"max_tokens": 64, "max_completion_tokens": 4_000}),
+          "output_truncated", "suspect")
+_register("full_window", "by a prompt that leaves its answer no room",
+          _calls({"say": _WHOLE, "max_tokens": 4_000}), "output_truncated", "invalid")
+_register("all_reasoning", "by a limit that reasoning uses up",
+          _calls(_PLAIN, {"reasoning_effort": "high", "max_completion_tokens": 64}),
+          "reasoning_ate_budget", "suspect")
+_register("asked_for_fallback", "by having its gateway fall back",
+          _calls({"mock_testing_fallbacks": True}), "model_substituted", "invalid")
+_register("other_models", "by naming other models to its gateway",
+          _calls(_PLAIN, {"models": ["gpt-5", "gpt-4.1-nano"]}), "model_substituted", "suspect")
+_register("other_providers", "by naming other providers to its gateway",
+          _calls(*({"provider": {"order": [name]}} for name in "ab")), "serving_changed", "info")
+_register("written_call", "by having its model write a tool call as text",
+          _calls({"say": engine.SAY + _RAW}), "tool_calls_unparsed", "invalid")
+_register("written_error", "by having its model write an error's message",
+          _calls(_PLAIN, {"say": f"{engine.SAY}[API ERROR] HTTP 500: Internal Server Error"}),
+          "error_as_answer", "suspect")
+_register("written_thrice", "by having its model say the same to longer prompts",
+          _calls(*({"say": said} for said in _GROWING)), "answers_identical", "suspect")
+_register("waits_out_the_task", "by waiting for its model until the task times out",
+          _waits_out_the_task, "starved", "suspect",
+          {"status": "task_timeout", "termination_reason": None})
+_register("calls_beside_the_harness", "by calls that its harness does not count",
+          _calls(*[_PLAIN] * 3), "usage_mismatch", "suspect", {"total_tokens": 20})
+_register("begins_twice", "by beginning again from another address",
+          _calls({"source": "127.0.0.1"}, {"source": "127.0.0.2"}), "duplicate_identity", "suspect")
+_register("stuck_prompt", "by a conversation that grows by nothing that is counted",
+          _calls(*({"say": said, "metadata": metadata}
+                   for said, metadata in zip(_GROWING, _PADDED, strict=True))),
+          "prompt_truncated", "invalid")
+_register("shrinking_prompt", "by emptying an earlier message of its conversation",
+          _calls({"say": (_user(_TASK), _assistant(_ASIDE), _user("Go on."))},
+                 {"say": _GROWING[2], "metadata": {"padding": "x" * 4_000}}),
+          "prompt_truncated", "suspect")
+_register("fails_as_a_judge", "by failing in the name of a judge", _fails_as_a_judge)
+_register("asks_for_an_abort", "by asking the engine to abort", _asks_for_an_abort)
+# fmt: on
+
+
 # --- what came of them ---------------------------------------------------------------------
 
 
 def _found(verdict: dict[str, Any]) -> dict[str, str]:
     return {each["check"]: each["level"] for each in verdict["validity"]}
-
-
-def _assert_found(trick: Trick, verdict: dict[str, Any]) -> None:
-    if trick.check is None:
-        assert set(_found(verdict)) <= {"model_substituted"}, verdict
-    else:
-        assert _found(verdict).get(trick.check) == trick.level, verdict["validity"]
 
 
 def _tried(stage: Stage, trick: Trick, **asked: object) -> dict[str, Any]:
