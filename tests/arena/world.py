@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tests.arena import dialects
 from tests.arena.dialects import Dialect, Problem, Question
@@ -137,6 +137,33 @@ def down(failure: Failure) -> Behaviour:
 def when(strikes: Callable[[Question], bool], failure: Failure) -> Behaviour:
     """Fail what is asked so; answer the rest."""
     return lambda question: failure(question) if strikes(question) else None
+
+
+LONG_TEXT = 8_000  # from here on, and from this many tokens of an answer, size alone is what fails
+LONG_ANSWER = 48_000
+
+
+def _has(question: Question, name: str, value: Any) -> bool:
+    """Return True if a question has what an argument of `Agent.ask` puts into it."""
+    match name:
+        case "limit":
+            return (question.limit or 0) >= LONG_ANSWER
+        case "text" if len(value) > LONG_TEXT:
+            return len(question.text) > LONG_TEXT
+        case "text":
+            return json.dumps(value)[1:-1] in question.text
+        case "streams" | "tools":
+            return bool(getattr(question, name))
+        case "mount":
+            return question.path.startswith(f"{value}/")
+        case "headers":
+            return all(shown in question.headers.get(key, "") for key, shown in value.items())
+    return name in question.body
+
+
+def asks(**asked: Any) -> Callable[[Question], bool]:
+    """Tell the questions that `Agent.ask` makes of these arguments."""
+    return lambda question: all(_has(question, *each) for each in asked.items())
 
 
 def by_turns(failure: Failure, *, of: int) -> Behaviour:

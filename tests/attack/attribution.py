@@ -44,6 +44,18 @@ def _failing(when: bytes, status: int, error: dict[str, str]) -> Any:
     return script
 
 
+def _provoked(
+    stage: Stage, when: bytes, status: int, error: dict[str, str], *bodies: bytes
+) -> Rollout:
+    """Be answered once, then ask for what fails."""
+    rollout = _untrusted(stage)
+    stage.provider.plays(_failing(when, status, error))
+    assert stage.chat(rollout, body=_asking()).status == 200
+    for body in bodies:
+        assert stage.chat(rollout, body=body).status == status
+    return rollout
+
+
 def _assert_counted(stage: Stage, rollout: Rollout) -> None:
     """The zero counts, nothing is to be run again, and the verdict says why."""
     verdict = stage.judged(rollout)
@@ -83,12 +95,8 @@ def unknown_model(stage: Stage) -> None:
 
 @claim("a request too long for another model takes no zero away")
 def too_long_for_another_model(stage: Stage) -> None:
-    rollout = _untrusted(stage)
-    stage.provider.plays(_failing(b"gpt-5-nano", 400, _TOO_LONG))
-    stage.chat(rollout, body=_asking())
-    for _ in range(3):
-        stage.chat(rollout, body=_asking(model="gpt-5-nano"))
-    _assert_counted(stage, rollout)
+    bodies = [_asking(model="gpt-5-nano")] * 3
+    _assert_counted(stage, _provoked(stage, b"gpt-5-nano", 400, _TOO_LONG, *bodies))
 
 
 @claim("a bad key after a good one takes no zero away, under a dated name either")
@@ -104,21 +112,14 @@ def another_key(stage: Stage) -> None:
 
 @claim("a body that names two models takes no zero away")
 def two_models_in_one_body(stage: Stage) -> None:
-    rollout = _untrusted(stage)
-    stage.provider.plays(_failing(b"no-such", 404, _NOT_FOUND))
-    stage.chat(rollout, body=_asking())
     twice = _asking().replace(b'{"model"', b'{"model": "no-such", "model"')
-    assert stage.chat(rollout, body=twice).status == 404
-    _assert_counted(stage, rollout)
+    _assert_counted(stage, _provoked(stage, b"no-such", 404, _NOT_FOUND, twice))
 
 
 @claim("a service tier that its account has no quota for takes no zero away")
 def another_selection(stage: Stage) -> None:
-    rollout = _untrusted(stage)
-    stage.provider.plays(_failing(b"service_tier", 429, _QUOTA))
-    stage.chat(rollout, body=_asking())
-    assert stage.chat(rollout, body=_asking(service_tier="flex")).status == 429
-    _assert_counted(stage, rollout)
+    flex = _asking(service_tier="flex")
+    _assert_counted(stage, _provoked(stage, b"service_tier", 429, _QUOTA, flex))
 
 
 @claim("hanging up on a silent provider takes no zero away, where it answers a plain question")

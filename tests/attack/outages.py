@@ -10,7 +10,7 @@ from tests.arena import world
 from tests.arena.arena import SILENT_S, Arena
 from tests.arena.dialects import Dialect, Question, answered, said
 from tests.arena.world import Played, page, problem
-from tests.attack.tricks import LONG_ANSWER, Alone, alone, end_on_a_zero, trick
+from tests.attack.tricks import Alone, alone, end_on_a_zero, trick
 from tests.fakes.replies import Finish, Reply
 
 FAMILY = "outages by request"
@@ -146,7 +146,7 @@ alone(FAMILY, "the reference is answered there too", (
         ("Anthropic's cache says that it was missed", _missed, _MESSAGES),
     )
 ))  # fmt: skip
-_long = world.when(lambda question: (question.limit or 0) >= LONG_ANSWER, _TIMED_OUT)
+_long = world.when(world.asks(**_LASTS), _TIMED_OUT)
 
 
 @trick(FAMILY, "a long answer, 504, while other rollouts are answered", _ANSWERED)

@@ -6,7 +6,7 @@ from tests.arena import world
 from tests.arena.arena import Arena
 from tests.arena.dialects import Dialect, Question, answered
 from tests.arena.world import Played, page, problem
-from tests.attack.tricks import LONG_ANSWER, Alone, alone, end_on_a_zero, trick
+from tests.attack.tricks import Alone, alone, end_on_a_zero, trick
 
 SPELLINGS = "equal spellings"
 _SPELLED: tuple[tuple[str, Dialect], ...] = (
@@ -43,7 +43,7 @@ def _alias(stage: Arena, *, long: bool) -> None:
     _, alias = stage.lane("fast")
 
     def behave(question: Question) -> Played:
-        if (question.limit or 0) >= LONG_ANSWER:
+        if (question.limit or 0) >= world.LONG_ANSWER:
             return page(504, "Gateway Time-out")(question)
         return answered(question, model=model)
 

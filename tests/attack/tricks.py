@@ -6,7 +6,6 @@ world that answers others while it fails what the agent asks. Each trick says wh
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -113,29 +112,7 @@ class Alone:
     def _strikes(self, question: Question) -> bool:
         if self.strikes is not None:
             return self.strikes(question)
-        return all(_has(question, *each) for each in self.asked.items())
-
-
-LONG_TEXT = 8_000  # from here on, and from this many tokens of an answer, size alone is what fails
-LONG_ANSWER = 48_000
-
-
-def _has(question: Question, name: str, value: Any) -> bool:
-    """Return True if a question has what an argument of `Agent.ask` puts into it."""
-    match name:
-        case "limit":
-            return (question.limit or 0) >= LONG_ANSWER
-        case "text" if len(value) > LONG_TEXT:
-            return len(question.text) > LONG_TEXT
-        case "text":
-            return json.dumps(value)[1:-1] in question.text
-        case "streams":
-            return question.streams
-        case "mount":
-            return question.path.startswith(f"{value}/")
-        case "headers":
-            return all(shown in question.headers.get(key, "") for key, shown in value.items())
-    return name in question.body
+        return world.asks(**self.asked)(question)
 
 
 def alone(family: str, why: str, attempts: Iterable[Alone]) -> None:

@@ -8,7 +8,16 @@ import threading
 import time
 
 from tests.attack.claims import claim
-from tests.attack.stage import BOGUS, CHAT, SILENT_S, Response, Stage, chat_claiming, received
+from tests.attack.stage import (
+    BOGUS,
+    CHAT,
+    SILENT_S,
+    Response,
+    Rollout,
+    Stage,
+    chat_claiming,
+    received,
+)
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Framing, Wait
 from tests.proxy.relay.test_smuggling import CASES
@@ -130,6 +139,12 @@ def silent_connections(stage: Stage) -> None:
             received(connection)  # returns when the service has closed it
 
 
+def _assert_no_failure(stage: Stage, rollout: Rollout) -> None:
+    stage.wait_until_ended(rollout, calls=2)
+    verdict = stage.judged(rollout)
+    assert (verdict["health"], verdict["failed_requests"]) == ("healthy", 0), verdict
+
+
 @claim("an upload that its agent withholds is no silence of the provider")
 def withheld_upload(stage: Stage) -> None:
     rollout = stage.rollout()
@@ -138,10 +153,7 @@ def withheld_upload(stage: Stage) -> None:
         length = f"Content-Length: {len(CHAT)}"
         connection.sendall(stage.head(rollout, length) + CHAT[:-1])
         time.sleep(SILENT_S)
-    stage.wait_until_ended(rollout, calls=2)
-    verdict = stage.judged(rollout)
-    assert verdict["failed_requests"] == 0, verdict
-    assert verdict["health"] == "healthy", verdict
+    _assert_no_failure(stage, rollout)
 
 
 @claim("a stream that its agent does not read is no silence of the provider")
@@ -159,7 +171,4 @@ def unread_stream(stage: Stage) -> None:
         connection.recv(100)
         time.sleep(SILENT_S)
     end.set()
-    stage.wait_until_ended(rollout, calls=2)
-    verdict = stage.judged(rollout)
-    assert verdict["failed_requests"] == 0, verdict
-    assert verdict["health"] == "healthy", verdict
+    _assert_no_failure(stage, rollout)

@@ -258,13 +258,14 @@ def _only_large(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Age
     return [agent]
 
 
-def _only(strikes: Callable[[Question], bool], *, agents: int = 1, **more: Any) -> Play:
+def _only(agents: int = 1, strikes: Callable[[Question], bool] | None = None, **more: Any) -> Play:
     """Answer what is asked so at first, then fail that and nothing else."""
+    struck = strikes or world.asks(**more)
 
     def play(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
         there = _answered(arena, failure, dialect, agents=agents)
         _ask(there[0], failure, fails=False, **more)
-        arena.world.behaves(there[0].model, world.when(strikes, failure.fail))
+        arena.world.behaves(there[0].model, world.when(struck, failure.fail))
         with ThreadPoolExecutor(agents) as threads:
             list(threads.map(lambda agent: _ask(agent, failure, times=2, **more), there))
         return there
@@ -295,14 +296,14 @@ def _beside_another_model(*, bound: bool, first: bool = False) -> Play:
     return play
 
 
-def _shared(strikes: Callable[[Question], bool], **asked: Any) -> Play:
+def _shared(**asked: Any) -> Play:
     """Fail a way that two of a batch's rollouts ask by; a third asks otherwise and is answered."""
 
     def play(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
         *there, plain = _answered(arena, failure, dialect, agents=3)
         for agent in there:
             _ask(agent, failure, fails=False, **asked)
-        arena.world.behaves(plain.model, world.when(strikes, failure.fail))
+        arena.world.behaves(plain.model, world.when(world.asks(**asked), failure.fail))
         with ThreadPoolExecutor(2) as threads:
             list(threads.map(lambda agent: _ask(agent, failure, **asked), there))
         _ask(plain, failure, fails=False)
@@ -421,14 +422,13 @@ SITUATIONS: tuple[Situation, ...] = (
               failures=WORDLESS, dialects=4),
     Situation(name="no output for anybody, from the first call", play=_from_the_first_call,
               expected=without_output, failures=WORDLESS, dialects=2),
-    Situation(name="only streams", play=_only(lambda asked: asked.streams), expected=proven,
+    Situation(name="only streams", play=_only(strikes=lambda asked: asked.streams), expected=proven,
               failures=STREAMS, dialects=3),
-    Situation(name="only with tools", play=_only(lambda asked: asked.tools), expected=partly,
-              failures=PARTS),
+    Situation(name="only with tools", play=_only(tools=True), expected=partly, failures=PARTS),
     Situation(name="only with tools, others struck",
-              play=_only(lambda asked: asked.tools, agents=3), expected=partly, failures=PARTS),
+              play=_only(3, tools=True), expected=partly, failures=PARTS),
     Situation(name="only what the account cannot afford",
-              play=_only(lambda asked: (asked.limit or 0) > 312, limit=4096),
+              play=_only(strikes=lambda asked: (asked.limit or 0) > 312, limit=4096),
               expected=partly, failures=AFFORDED),
     Situation(name="a conversation tied to a replica", play=_tied(1), expected=partly,
               failures=PARTS),
@@ -448,15 +448,13 @@ SITUATIONS: tuple[Situation, ...] = (
               play=_beside_another_model(bound=False, first=True), expected=proven,
               failures=_OUTAGES),
     Situation(name="one of two mounts", expected=partly, failures=_CHATS,
-              play=_shared(lambda asked: asked.path.startswith("/openai/"), mount="/openai")),
+              play=_shared(mount="/openai")),
     Situation(name="the tier that its batch asks for", expected=partly, failures=_CHATS,
-              play=_shared(lambda asked: "service_tier" in asked.body, service_tier="flex")),
+              play=_shared(service_tier="flex")),
     Situation(name="the reasoning that its batch asks for", expected=partly, failures=_CHATS,
-              play=_shared(lambda asked: "reasoning_effort" in asked.body,
-                           reasoning_effort="high")),
+              play=_shared(reasoning_effort="high")),
     Situation(name="the beta that its batch sends", expected=partly, failures=_BETAS,
-              play=_shared(lambda asked: "anthropic-beta" in asked.headers,
-                           headers={"anthropic-beta": "a-2031-01-01"})),
+              play=_shared(headers={"anthropic-beta": "a-2031-01-01"})),
     Situation(name="a filter that refuses whoever asks", play=_alone, expected=proven,
               failures=FILTERS),
     Situation(name="a filter that refuses whoever asks, from the first call",
