@@ -39,41 +39,12 @@ from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call, Conversations
 from tests.builders import outcome as ended
 from tests.fakes import replies
-from tests.fakes.answers import Api
 from tests.fakes.replies import Finish, Reply, ToolCall
 from tests.healthy.conversation import Message
 from tests.situations import requests
-from tests.situations.requests import Ask, assistant, result, tool, user
+from tests.situations.requests import WIRES, Ask, assistant, result, tool, user
 
 FOLDER = Path(__file__).parent
-WIRES: Mapping[str, Api] = {
-    "chat": Api.CHAT,
-    "messages": Api.MESSAGES,
-    "gemini": Api.GEMINI,
-    "responses": Api.RESPONSES,
-    "interactions": Api.INTERACTIONS,
-}
-UPSTREAMS = {
-    "chat": "openai",
-    "messages": "anthropic",
-    "gemini": "gemini",
-    "responses": "openai",
-    "interactions": "gemini",
-}
-MODELS = {
-    "chat": "gpt-5",
-    "messages": "claude-sonnet-5",
-    "gemini": "gemini-3-pro",
-    "responses": "gpt-5",
-    "interactions": "gemini-3-pro",
-}
-SIDE_MODELS = {
-    "chat": "gpt-5-mini",
-    "messages": "claude-haiku-4-5",
-    "gemini": "gemini-3-flash",
-    "responses": "gpt-5-mini",
-    "interactions": "gemini-3-flash",
-}
 STARTED = 1_790_000_000.0
 _SALT = b"labelled"
 _JSON, _SSE = "application/json", "text/event-stream"
@@ -232,7 +203,7 @@ class Agent:
         self.retries = 0
         side = "side" in more
         streams = bool({"sse", "cut", "broken", "socket"} & set(more))
-        chosen = model or (SIDE_MODELS if side else MODELS)[self.wire]
+        chosen = model or self.model(side=side)
         ask = Ask(
             model=chosen,
             system="Give the conversation a title." if side else _SYSTEM,
@@ -242,7 +213,7 @@ class Agent:
             tools=() if side or "toolless" in more else _TOOLS,
         )
         path, _, query = requests.target(self.wire, chosen, streams=streams).partition("?")
-        upstream = UPSTREAMS[self.wire] + ("-backup" if "elsewhere" in more else "")
+        upstream = WIRES[self.wire].upstream + ("-backup" if "elsewhere" in more else "")
         socket = "socket" in more
         return Played(
             upstream=upstream,
@@ -253,6 +224,11 @@ class Agent:
             role="judge" if "judge" in more else "agent",
         )
 
+    def model(self, *, side: bool = False) -> str:
+        """Return the name of its model, or of the small one."""
+        wire = WIRES[self.wire]
+        return wire.small if side else wire.model
+
     def _answered(self, asked: Played, name: str, more: Sequence[str], model: str | None) -> Played:
         if name in _NO_ANSWERS:
             ending, silence_s = _NO_ANSWERS[name]
@@ -262,7 +238,7 @@ class Agent:
         if reply is None:
             return self._by_row(asked, name, more)
         streams = bool({"sse", "cut", "broken", "socket"} & set(more))
-        answer = replies.answer(WIRES[self.wire], reply, streams=streams)
+        answer = replies.answer(WIRES[self.wire].api, reply, streams=streams)
         chunks = [step for step in answer.body if isinstance(step, bytes)]
         if {"cut", "broken"} & set(more):
             chunks = chunks[: max(2, len(chunks) // 3)]
@@ -278,7 +254,7 @@ class Agent:
         call = ToolCall(id=f"t{self.turn}", name="run", arguments='{"command": "make test"}')
         side = "side" in more
         return Reply(
-            model=model or (SIDE_MODELS if side else MODELS)[self.wire],
+            model=model or self.model(side=side),
             id=f"a{self.turn}",
             input_tokens=40 if side else 900 + 120 * self.turn,
             output_tokens=12,

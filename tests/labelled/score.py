@@ -18,6 +18,7 @@ from classifier.records import Exchange
 from classifier.verdicts import Health, ProofSource
 from tests.labelled import play
 from tests.labelled.play import Agent, Life, Played, answered_by
+from tests.situations.requests import WIRES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,16 +203,17 @@ def _proven(life: Life, case: Case) -> bool:
 
 
 @cache
-def proof() -> tuple[Case, ...]:
-    """Expand the rows of ``proof.jsonl`` into cases, one for each wire and place."""
+def proof(each: int = 1) -> tuple[Case, ...]:
+    """Expand ``proof.jsonl`` into cases, one for each wire and place; one of so many of them."""
     every = list(play.rows("proof.jsonl"))
     by_id = {row["id"]: row for row in every}
-    return tuple(
-        _answer_case(row, wire, place, decided, by_id)
+    written = [
+        (row, wire, place, decided)
         for row in every
         for wire in row.get("wires", ("chat",))
         for place, decided in row["places"].items()
-    )
+    ]
+    return tuple(_answer_case(*one, by_id) for one in written[::each])
 
 
 def _answer_case(
@@ -272,35 +274,34 @@ def _any_of(label: str | Sequence[str]) -> tuple[str, ...]:
 
 
 @cache
-def lives() -> tuple[Case, ...]:
-    """Expand the rows of ``lives.jsonl`` into cases, one for each wire."""
-    cases = []
-    for row in play.rows("lives.jsonl"):
-        for wire in row["wires"]:
-            agent = Agent(wire=wire)
-            cases.append(
-                Case(
-                    id=f"{row['id']}/{wire}",
-                    family=row["family"],
-                    calls=tuple(agent.calls(row["calls"].replace("$model", play.MODELS[wire]))),
-                    decided=_any_of(row["decided"]),
-                    registered=_named(row.get("registered"), wire),
-                    outcome=row.get("outcome"),
-                    warning=row.get("warning"),
-                )
-            )
-    return tuple(cases)
+def lives(each: int = 1) -> tuple[Case, ...]:
+    """Expand ``lives.jsonl`` into cases, one for each wire; one of so many of them."""
+    written = [(row, wire) for row in play.rows("lives.jsonl") for wire in row["wires"]]
+    return tuple(_life_case(*one) for one in written[::each])
+
+
+def _life_case(row: Mapping[str, Any], wire: str) -> Case:
+    agent = Agent(wire=wire)
+    return Case(
+        id=f"{row['id']}/{wire}",
+        family=row["family"],
+        calls=tuple(agent.calls(row["calls"].replace("$model", agent.model()))),
+        decided=_any_of(row["decided"]),
+        registered=_named(row.get("registered"), wire),
+        outcome=row.get("outcome"),
+        warning=row.get("warning"),
+    )
 
 
 def _named(registered: Mapping[str, Any] | None, wire: str) -> Mapping[str, Any] | None:
     """Fill ``$model`` and ``$upstream`` of a registration in for the wire."""
     if registered is None:
         return None
-    own = {"$model": play.MODELS[wire], "$upstream": play.UPSTREAMS[wire]}
+    own = {"$model": WIRES[wire].model, "$upstream": WIRES[wire].upstream}
     return {
         name: own.get(value, value) if isinstance(value, str) else value
         for name, value in registered.items()
     }
 
 
-SETS: Mapping[str, Callable[[], tuple[Case, ...]]] = {"proof": proof, "lives": lives}
+SETS: Mapping[str, Callable[..., tuple[Case, ...]]] = {"proof": proof, "lives": lives}

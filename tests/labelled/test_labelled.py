@@ -8,6 +8,7 @@ import pytest
 
 from tests.labelled import play, score
 from tests.labelled.score import Case, Tally
+from tests.situations.requests import WIRES
 
 # Measured, rounded down; they only ever rise. The goals are 98 and 97 (tests/corpus_score.py).
 PROOF_FLOOR = 99.5
@@ -19,7 +20,7 @@ EACH = [10, pytest.param(1, marks=pytest.mark.slow)]  # one case of so many
 
 @cache
 def tally(name: str, each: int) -> Tally:
-    return score.score(score.SETS[name]()[::each])
+    return score.score(score.SETS[name](each))
 
 
 @pytest.mark.parametrize("each", EACH)
@@ -48,7 +49,7 @@ def test_no_healthy_answer_loses_its_score_but_of_a_native_wire(each: int) -> No
 
 
 def test_a_wrong_label_is_a_miss() -> None:
-    case = score.SETS["lives"]()[0]
+    case = score.SETS["lives"](10)[0]
     assert case.decided == ("yes",)
     wrong = Case(id=case.id, family="well", calls=case.calls, decided=("quota",))
     found = score.score([case, wrong])
@@ -56,6 +57,7 @@ def test_a_wrong_label_is_a_miss() -> None:
     assert found.misses[0].startswith(f"MISS  {case.id}: quota; got yes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["proof", "lives"])
 def test_every_case_has_an_id_of_its_own_and_a_label(name: str) -> None:
     cases = score.SETS[name]()
@@ -68,4 +70,4 @@ def test_every_answer_of_the_table_is_played() -> None:
     words = {word.split("+")[0].split("@")[0].split("*")[0] for word in written.split()}
     for name in play.answers():
         wire, _, bare = name.rpartition(".")
-        assert (bare if wire in play.WIRES else name) in words, f"{name} is in no life"
+        assert (bare if wire in WIRES else name) in words, f"{name} is in no life"

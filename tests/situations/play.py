@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ssl
 from collections import defaultdict
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,26 +30,12 @@ from tests.fakes.provider import Answer, Pause, Provider, Script
 from tests.fakes.replies import Reply
 from tests.healthy.conversation import Message
 from tests.situations import requests
-from tests.situations.requests import Ask
-from tests.situations.table import MODELS, OTHER, OTHERS, Situation, Turn
+from tests.situations.requests import NAMES, WIRES, Ask
+from tests.situations.table import OTHER, Situation, Turn
 
 SALT = b"a salt of the situations"
 STARTED = 1_790_000_000.0
 PATIENCE_S = 300.0
-UPSTREAMS: Mapping[Api, str] = {
-    Api.CHAT: "openai",
-    Api.RESPONSES: "openai",
-    Api.MESSAGES: "anthropic",
-    Api.GEMINI: "gemini",
-    Api.INTERACTIONS: "gemini",
-}
-DIALECTS: Mapping[Api, str] = {
-    Api.CHAT: "chat",
-    Api.RESPONSES: "responses",
-    Api.MESSAGES: "messages",
-    Api.GEMINI: "gemini",
-    Api.INTERACTIONS: "interactions",
-}
 _BYTES_PER_TOKEN = 4  # of English text and JSON, about
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 _BETWEEN_S = 0.05  # two chunks
@@ -78,15 +63,15 @@ def script(situation: Situation, api: Api, *, streamed: bool) -> list[ScriptedCa
     for number, turn in enumerate(situation.turns):
         histories[turn.run] += turn.adds
         ask = Ask(
-            model=MODELS[api],
+            model=WIRES[NAMES[api]].model,
             system=turn.system,
             messages=histories[turn.run],
             tools=turn.tools,
             limit=turn.limit,
         )
-        body = requests.body(DIALECTS[api], ask, streams=streamed)
+        body = requests.body(NAMES[api], ask, streams=streamed)
         reply, answer = _answered(turn, api, number, len(body), streamed=streamed)
-        target = requests.target(DIALECTS[api], ask.model, streams=streamed)
+        target = requests.target(NAMES[api], ask.model, streams=streamed)
         calls.append(ScriptedCall(turn=turn, target=target, body=body, answer=answer, reply=reply))
     return calls
 
@@ -96,11 +81,11 @@ def _answered(
 ) -> tuple[Reply | None, Answer]:
     if isinstance(turn.reply, Fault):
         return None, FAILURES[api][turn.reply]
-    read = size // _BYTES_PER_TOKEN
+    read, wire = size // _BYTES_PER_TOKEN, WIRES[NAMES[api]]
     reply = replace(
         turn.reply,
         id=f"{number + 1}",
-        model=(OTHERS if turn.reply.model == OTHER else MODELS)[api],
+        model=wire.other if turn.reply.model == OTHER else wire.model,
         input_tokens=read if turn.window is None else min(read, turn.window),
     )
     return reply, replies.answer(api, reply, streams=streamed)
@@ -121,8 +106,8 @@ def played(situation: Situation, api: Api, streamed: bool) -> RolloutRecord:
         id="r1",
         batch="b1",
         task="repair",
-        model=MODELS[api],
-        upstream=UPSTREAMS[api],
+        model=WIRES[NAMES[api]].model,
+        upstream=WIRES[NAMES[api]].upstream,
         exchanges=tuple(exchanges),
         outcome=outcome(situation),
         began_at=exchanges[0].timing.started_at,
@@ -138,7 +123,7 @@ def _observed(
     known = Call(
         id=f"x{number}",
         rollout_id="r1",
-        upstream=UPSTREAMS[api],
+        upstream=WIRES[NAMES[api]].upstream,
         method="POST",
         path=path.encode(),
         query=query.encode(),
@@ -216,8 +201,10 @@ def judged(
     Arguments:
         service: asks the control plane; the upstreams of the service are ``provider``.
     """
-    registered = service.post("/rollouts", json={"model": MODELS[api]}).raise_for_status().json()
-    base_url = registered["base_urls"][UPSTREAMS[api]].removesuffix("/v1")
+    registered = (
+        service.post("/rollouts", json={"model": WIRES[NAMES[api]].model}).raise_for_status().json()
+    )
+    base_url = registered["base_urls"][WIRES[NAMES[api]].upstream].removesuffix("/v1")
     perform(situation, api, streamed, base_url=base_url, provider=provider)
     rollout = f"/rollouts/{registered['id']}"
     service.post(f"{rollout}/outcome", json=situation.outcome).raise_for_status()

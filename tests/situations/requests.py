@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from random import Random
+from typing import NamedTuple
 
+from tests.fakes.answers import Api
 from tests.fakes.replies import ToolCall
 from tests.healthy import conversation
 from tests.healthy.agent import schema
@@ -21,6 +23,27 @@ from tests.healthy.traffic import Json
 from tests.healthy.writing import Told, Written
 from tests.proxy.wire.samples import dump
 
+
+class Wire(NamedTuple):
+    """Who speaks a dialect, and its models: usual, small, and one that nobody asks for."""
+
+    api: Api
+    upstream: str
+    model: str
+    small: str
+    other: str
+
+
+WIRES: Mapping[str, Wire] = {
+    "chat": Wire(Api.CHAT, "openai", "gpt-5", "gpt-5-mini", "gpt-4.1-nano"),
+    "responses": Wire(Api.RESPONSES, "openai", "gpt-5", "gpt-5-mini", "gpt-4.1-nano"),
+    "messages": Wire(Api.MESSAGES, "anthropic", "claude-sonnet-5", "claude-haiku-4-5",
+                     "claude-haiku-4-5"),
+    "gemini": Wire(Api.GEMINI, "gemini", "gemini-3-pro", "gemini-3-flash", "gemini-2.5-flash"),
+    "interactions": Wire(Api.INTERACTIONS, "gemini", "gemini-3-pro", "gemini-3-flash",
+                         "gemini-2.5-flash"),
+}  # fmt: skip
+NAMES: Mapping[Api, str] = {wire.api: name for name, wire in WIRES.items()}
 _SESSION = "1b4e28ba-2fa1-41d2-883f-0016d3cca427"
 _BASES = {"gemini": "/v1beta/models", "converse": ""}
 

@@ -21,20 +21,6 @@ EVERY_VARIANT: tuple[Variant, ...] = tuple(product(Api, (False, True)))
 
 # Models as a reply names them: the one that was asked for, or one that was not.
 ASKED, OTHER = "asked", "other"
-MODELS: Mapping[Api, str] = {
-    Api.CHAT: "gpt-5",
-    Api.RESPONSES: "gpt-5",
-    Api.MESSAGES: "claude-sonnet-5",
-    Api.GEMINI: "gemini-3-pro",
-    Api.INTERACTIONS: "gemini-3-pro",
-}
-OTHERS: Mapping[Api, str] = {
-    Api.CHAT: "gpt-4.1-nano",
-    Api.RESPONSES: "gpt-4.1-nano",
-    Api.MESSAGES: "claude-haiku-4-5",
-    Api.GEMINI: "gemini-2.5-flash",
-    Api.INTERACTIONS: "gemini-2.5-flash",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,10 +21,10 @@ from tests.fakes.answers import FAILURES, Api, Fault, chat
 from tests.fakes.provider import Answer, Request
 from tests.fakes.replies import Finish, Reply, ToolCall
 from tests.healthy.conversation import Message, Tool
-from tests.labelled.play import MODELS, UPSTREAMS, WIRES, Life, Played, play
+from tests.labelled.play import Life, Played, play
 from tests.proxy.api.test_routes import Service, serving
 from tests.situations import requests
-from tests.situations.requests import Ask, assistant, result, tool, user
+from tests.situations.requests import NAMES, WIRES, Ask, assistant, result, tool, user
 from tests.situations.table import prose
 from tests.tables import each
 
@@ -43,14 +43,14 @@ def ask(
 ) -> Played:
     """One request; a text is a message of the user's."""
     asked = Ask(
-        model=model or MODELS[wire],
+        model=model or WIRES[wire].model,
         system=system,
         messages=tuple(user(each) if isinstance(each, str) else each for each in messages),
         tools=tuple(tools),
     )
     path, _, query = requests.target(wire, asked.model, streams=streams).partition("?")
     return Played(
-        upstream=UPSTREAMS[wire],
+        upstream=WIRES[wire].upstream,
         path=path,
         query=query,
         request=requests.body(wire, asked, streams=streams),
@@ -58,20 +58,20 @@ def ask(
 
 
 def well(asked: Played, *, wire: str = "chat", streams: bool = False, tool: bool = False) -> Played:
-    model = json.loads(asked.request).get("model") or MODELS[wire]
+    model = json.loads(asked.request).get("model") or WIRES[wire].model
     reply = Reply(
         model=model, id="a1", input_tokens=40, output_tokens=12,
         text=() if tool else ("B", " it is"), calls=(USED,) if tool else (),
         finish=Finish.CALLS if tool else Finish.STOP,
     )  # fmt: skip
-    answer = replies.answer(WIRES[wire], reply, streams=streams)
+    answer = replies.answer(WIRES[wire].api, reply, streams=streams)
     headers = tuple((n.lower().encode(), v.encode()) for n, v in answer.headers)
     body = tuple(step for step in answer.body if isinstance(step, bytes))
     return replace(asked, status=answer.status, headers=headers, body=body)
 
 
 def failed(asked: Played, fault: Fault = Fault.PROVIDER_ERROR, *, wire: str = "chat") -> Played:
-    answer = FAILURES[WIRES[wire]][fault]
+    answer = FAILURES[WIRES[wire].api][fault]
     headers = tuple((n.lower().encode(), v.encode()) for n, v in answer.headers)
     return replace(asked, status=answer.status, headers=headers, body=(answer.content,))
 
@@ -296,8 +296,7 @@ def test_what_was_sent_by_another_process_leaves_it_unknown() -> None:
 
 @each("api", Api)
 def test_the_last_failures_are_left_to_the_rules(api: Api) -> None:
-    wire = next(name for name, each in WIRES.items() if each is api)
-    life = play(documents(7, {5, 6}, wire=wire))
+    life = play(documents(7, {5, 6}, wire=NAMES[api]))
     assert (life.verdict.rule, finding(life)) == ("interrupted", None)
     assert life.verdict.health == "api_error"
 
