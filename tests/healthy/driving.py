@@ -55,7 +55,7 @@ def _call(rollout: HealthyRollout, number: int, call: HealthyCall) -> Call:
         request_headers=_pairs(call.request_headers),
         role=call.role,
         key_digest="3f9a",
-        client=("127.0.0.1", 50_000 + number),
+        client=(call.address, 50_000 + number),
     )
 
 

@@ -46,6 +46,7 @@ class HealthyCall:
     end_s: float
     ending: Ending = Ending.COMPLETE
     role: str = "agent"
+    address: str = "127.0.0.1"
     meant: Meant | None = None  # None: the response states nothing to be counted
 
 

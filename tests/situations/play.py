@@ -15,25 +15,22 @@ from typing import Any
 import httpx
 
 from classifier.records import (
-    Ending,
-    Exchange,
     ExecutionStatus,
     Outcome,
     RolloutRecord,
     TerminationReason,
 )
-from proxy.capture.observer import CallObserver
-from proxy.capture.request import Call, Conversations
 from tests.fakes import replies
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.provider import Answer, Pause, Provider, Script
 from tests.fakes.replies import Reply
 from tests.healthy.conversation import Message
+from tests.healthy.driving import driven
+from tests.healthy.traffic import HealthyCall, HealthyRollout
 from tests.situations import requests
 from tests.situations.requests import NAMES, WIRES, Ask
 from tests.situations.table import OTHER, Situation, Turn
 
-SALT = b"a salt of the situations"
 STARTED = 1_790_000_000.0
 PATIENCE_S = 300.0
 _BYTES_PER_TOKEN = 4  # of English text and JSON, about
@@ -96,53 +93,28 @@ def _answered(
 
 def played(situation: Situation, api: Api, streamed: bool) -> RolloutRecord:
     """Play a situation through the observer, its clock turned by hand."""
-    now, exchanges = 100.0, []
-    conversations = Conversations(SALT)
-    for number, call in enumerate(script(situation, api, streamed=streamed)):
-        exchange, now = _observed(call, number, api, now, conversations)
-        exchanges.append(exchange)
-        now += _AGENT_S
-    return RolloutRecord(
-        id="r1",
-        batch="b1",
-        task="repair",
-        model=WIRES[NAMES[api]].model,
-        upstream=WIRES[NAMES[api]].upstream,
-        exchanges=tuple(exchanges),
-        outcome=outcome(situation),
-        began_at=exchanges[0].timing.started_at,
-        ended_at=STARTED + now,
-    )
-
-
-def _observed(
-    call: ScriptedCall, number: int, api: Api, now: float, conversations: Conversations
-) -> tuple[Exchange, float]:
-    """Observe one call that begins now; its exchange, and when it ended."""
-    path, _, query = call.target.partition("?")
-    known = Call(
-        id=f"x{number}",
-        rollout_id="r1",
-        upstream=WIRES[NAMES[api]].upstream,
-        method="POST",
-        path=path.encode(),
-        query=query.encode(),
-        started_at=STARTED + now,
-        began=now,
-        request_headers=((b"content-type", b"application/json"),),
-        role=call.turn.role,
-        client=(call.turn.address, 50_000 + number),
-    )
-    observer = CallObserver(known, salt=SALT, conversations=conversations)
-    observer.on_request_body(call.body)
-    now += call.turn.wait_s
-    headers = [(name.lower().encode(), value.encode()) for name, value in call.answer.headers]
-    observer.on_response_head(call.answer.status, headers, now)
-    for step in call.answer.body:
-        assert isinstance(step, bytes)
-        now += _BETWEEN_S
-        observer.on_response_body(step, now)
-    return observer.finish(Ending.COMPLETE, now), now
+    wire, now, calls = WIRES[NAMES[api]], 0.0, []
+    for call in script(situation, api, streamed=streamed):
+        path, _, query = call.target.partition("?")
+        chunks = tuple(step for step in call.answer.body if isinstance(step, bytes))
+        first = now + call.turn.wait_s
+        end = first + _BETWEEN_S * len(chunks)
+        made = HealthyCall(
+            upstream=wire.upstream, path=path, query=query, body=call.body,
+            request_headers=(("content-type", "application/json"),), status=call.answer.status,
+            response_headers=tuple((name.lower(), value) for name, value in call.answer.headers),
+            chunks=chunks, start_s=now, first_byte_s=first, end_s=end, role=call.turn.role,
+            address=call.turn.address,
+        )  # fmt: skip
+        calls.append(made)
+        now = end + _AGENT_S
+    return driven(
+        HealthyRollout(
+            id="r1", batch="b1", task="repair", attempt=1, model=wire.model, upstream=wire.upstream,
+            lane=api, situation=situation.name, traits=frozenset(), began=STARTED,
+            calls=tuple(calls), outcome=outcome(situation),
+        )
+    )  # fmt: skip
 
 
 def outcome(situation: Situation) -> Outcome:
