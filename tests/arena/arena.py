@@ -31,7 +31,7 @@ from tests.waiting import until
 
 TOKEN = "t0ken-of-the-operator"
 PATIENCE_S = 300.0
-SILENT_S = 1.0  # for which an agent waits until a provider seems silent: 0.2 s, see `arena`
+SILENT_S = 1.0  # for which an agent waits until a provider seems silent, see `QUICK`
 JUDGED_S = 10.0  # within which what a late reference says is in the verdict
 SERIES_S = 25.0  # until the last reference to a silent provider has ended: 15 s
 UNTRUSTED = {"agents": "untrusted"}
@@ -40,6 +40,14 @@ ENDED: Mapping[str, object] = {
     "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
     "rewards": {"reward": 0.0},
 }  # fmt: skip
+QUICK = {
+    "ADMIN_TOKEN": TOKEN,
+    # So that who waits for the silence of a provider waits for that long.
+    "STALL_S": "0.2",
+    "FIRST_CONTENT_S": "0.2",
+    "WHOLE_ANSWER_S": "0.2",
+    "OUTCOME_GRACE_S": "0.1",
+}
 NEVER_THERE = "groq"  # an upstream on which nobody listens
 
 
@@ -285,15 +293,10 @@ def _talks(socket: ServerConnection) -> None:
 
 def _settings(provider: Provider, talker: Talker, spares: Mapping[str, Provider]) -> dict[str, str]:
     settings = {
-        "ADMIN_TOKEN": TOKEN,
+        **QUICK,
         "UPSTREAM_BEDROCK": provider.url,
         "UPSTREAM_XAI": talker.url,
         "UPSTREAM_GROQ": f"http://127.0.0.1:{closed_port()}",
-        # So that an agent which waits for the silence of a provider waits for that long.
-        "STALL_S": "0.2",
-        "FIRST_CONTENT_S": "0.2",
-        "WHOLE_ANSWER_S": "0.2",
-        "OUTCOME_GRACE_S": "0.1",
     }
     for upstream, spare in spares.items():
         settings[f"UPSTREAM_{upstream.upper()}"] = spare.url

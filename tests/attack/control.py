@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tests.arena.arena import TOKEN
+from tests.arena.world import OPERATOR
 from tests.attack.claims import claim
-from tests.attack.stage import BOGUS, OPERATOR, TOKEN, Rollout, Stage
+from tests.attack.stage import BOGUS, Rollout, Stage
 
 _OPEN = {"/healthz", "/readyz"}
 

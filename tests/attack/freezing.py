@@ -7,8 +7,9 @@ import contextlib
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from tests.arena.arena import ENDED, PATIENCE_S
 from tests.attack.claims import claim
-from tests.attack.stage import CHAT, ENDED, PATIENCE_S, Stage, received
+from tests.attack.stage import CHAT, Stage, received
 from tests.fakes import answers
 from tests.fakes.provider import Hang
 from tests.fakes.talker import create

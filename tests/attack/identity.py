@@ -7,8 +7,9 @@ import json
 import sqlite3
 
 from tests import forked
+from tests.arena.arena import TOKEN
 from tests.attack.claims import claim
-from tests.attack.stage import CHAT, TOKEN, Rollout, Stage, names
+from tests.attack.stage import CHAT, Rollout, Stage, names
 from tests.fakes import answers
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 
+from tests.arena.world import OPERATOR
 from tests.attack.claims import claim
-from tests.attack.stage import BOGUS, OPERATOR, Stage, names, only_operators
+from tests.attack.stage import BOGUS, Stage, names, only_operators
 
 _KEYS = (
     f"Authorization: Bearer {BOGUS}", f"authorization: {BOGUS}", f"X-Api-Key: {BOGUS}",

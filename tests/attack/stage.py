@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.arena.arena import ENDED, PATIENCE_S, QUICK, TOKEN
+from tests.arena.world import OPERATOR
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.fakes.talker import Talker
@@ -22,16 +24,9 @@ from tests.journeys.service import Service
 from tests.proxy.relay.test_smuggling import StrictProvider
 from tests.waiting import until
 
-PATIENCE_S = 300
-SILENT_S = 0.4  # for which an attacker waits until a provider seems silent: 0.2 s, see `staged`
-TOKEN = "t0ken-of-the-operator"
-OPERATOR = "sk-operators-key"
+SILENT_S = 0.4  # for which an attacker waits until a provider seems silent
 BOGUS = "sk-the-agents-own"
 CHAT = b'{"model":"gpt-5","messages":[{"role":"user","content":"hi"}]}'
-ENDED = {
-    "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
-    "rewards": {"reward": 0.0},
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +94,7 @@ class Stage:
 
     def judged(self, rollout: Rollout, **reported: object) -> dict[str, Any]:
         """Report its end, and return its verdict."""
-        self.service.outcome(rollout.id, **ENDED | reported)
+        self.service.outcome(rollout.id, **{**ENDED, **reported})
         return self.service.verdict(rollout.id)
 
     def memory(self) -> int:
@@ -174,7 +169,7 @@ def staged(home: Path) -> Iterator[Stage]:
     """Start the service that is attacked, and end it."""
     with Provider() as provider, StrictProvider() as strict, Talker() as talker:
         settings = {
-            "ADMIN_TOKEN": TOKEN,
+            **QUICK,
             "KEY_OPENAI": OPERATOR,
             "KEY_ANTHROPIC": OPERATOR,
             "KEY_GEMINI": OPERATOR,
@@ -184,13 +179,8 @@ def staged(home: Path) -> Iterator[Stage]:
             "UPSTREAM_GPU_7": provider.url,
             "UPSTREAM_XAI": talker.url,
             "UPSTREAM_GROQ": f"http://127.0.0.1:{closed_port()}",
-            # So that an attack which waits for the silence of a provider waits for that long.
-            "STALL_S": "0.2",
-            "FIRST_CONTENT_S": "0.2",
-            "WHOLE_ANSWER_S": "0.2",
             "HEAD_TIMEOUT_S": "2",
             "BODY_TIMEOUT_S": "3",
-            "OUTCOME_GRACE_S": "0.1",
         }
         with Service(home, provider.url, **settings) as service:
             service.http.headers["authorization"] = f"Bearer {TOKEN}"

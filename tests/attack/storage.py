@@ -6,8 +6,10 @@ import contextlib
 import sqlite3
 import time
 
+from tests.arena.arena import TOKEN
+from tests.arena.world import OPERATOR
 from tests.attack.claims import claim
-from tests.attack.stage import BOGUS, OPERATOR, TOKEN, Stage
+from tests.attack.stage import BOGUS, Stage
 
 
 @claim("no key, token or prompt is in the database or the log")

@@ -108,17 +108,18 @@ FAILURES: tuple[Honest, ...] = (
 
 # Those of a lane that strike each call by itself, and are known by one call: where nobody listens
 # there is no lane, the proxy itself asks again after a reset, and one bare 400 proves nothing.
+_BY_NAME = {failure.name: failure for failure in FAILURES}
 _NOT_ONCE = ("nobody listens", "a reset before a word", "400 without a reason")
 ONCE = tuple(failure for failure in FAILURES if failure.name not in _NOT_ONCE)
 
 # What a trainer's engine does to all that it runs while it takes new weights.
 ABORTS: tuple[Honest, ...] = (
-    _outage("aborted before a word", world.aborted),
+    _BY_NAME["aborted before a word"],
     Honest(name="aborted midway", fail=partial(world.aborted, text="I am"),
            dialects=frozenset({Dialect.CHAT, Dialect.MESSAGES}), blamed=Blamed({None})),
     _outage("503, aborted", problem(503, "Stopped by an AbortReq.")),
-    _outage("an answer that is cut", world.cut),
-    _outage("500, the engine is dead", problem(500, "EngineCore encountered an issue. See above.")),
+    _BY_NAME["an answer that is cut"],
+    _BY_NAME["500, the engine is dead"],
 )  # fmt: skip
 
 
@@ -163,11 +164,7 @@ SELDOM: tuple[Honest, ...] = (
 )  # fmt: skip
 
 # What strikes but a part of what is asked, and no plain question.
-PARTS: tuple[Honest, ...] = (
-    _outage("500", problem(500, "The server had an error while processing your request.")),
-    _outage("503, a gateway's page", page(503, "Service Temporarily Unavailable")),
-    _outage("error inside a 200", problem(503, "The service is overloaded.", inside=True)),
-)  # fmt: skip
+PARTS = tuple(_BY_NAME[name] for name in ("500", "503, a gateway's page", "error inside a 200"))
 STREAMS = tuple(each for each in FAILURES if each.streams and not each.silent)
 AFFORDED: tuple[Honest, ...] = (
     _account("402, fewer tokens", problem(402, "This request requires more credits, or fewer "

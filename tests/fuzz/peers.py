@@ -147,12 +147,10 @@ def client() -> Iterator[Callable[..., None]]:
 # -- the server's side ------------------------------------------------------------------------
 
 
-class Strict:
-    """A provider that reads by the book (h11), and notes what is not HTTP."""
+class Listening:
+    """A provider that converses in a thread for each connection."""
 
     def __init__(self) -> None:
-        self.targets: list[bytes] = []
-        self.wrong: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -163,9 +161,20 @@ class Strict:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
-                threading.Thread(
-                    target=self._converse, args=(self._listener.accept()[0],), daemon=True
-                ).start()
+                peer, _ = self._listener.accept()
+                threading.Thread(target=self._converse, args=(peer,), daemon=True).start()
+
+    def _converse(self, peer: socket.socket) -> None:
+        raise NotImplementedError
+
+
+class Strict(Listening):
+    """A provider that reads by the book (h11), and notes what is not HTTP."""
+
+    def __init__(self) -> None:
+        self.targets: list[bytes] = []
+        self.wrong: list[str] = []
+        super().__init__()
 
     def _converse(self, peer: socket.socket) -> None:
         with peer, contextlib.suppress(OSError):
@@ -256,7 +265,7 @@ def send(relay: Relaying, pieces: Sequence[bytes]) -> None:
 # -- both sides -------------------------------------------------------------------------------
 
 
-class Exact:
+class Exact(Listening):
     """A provider that keeps a request's body, and answers what it is told, when it is told.
 
     ``early_at``: after so many bytes of the body. ``stale``: a connection that has served before is
@@ -268,18 +277,7 @@ class Exact:
         self.stale = False
         self.says: Sequence[bytes] = ()
         self.bodies: list[bytes] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = self._listener.accept()
-                threading.Thread(target=self._converse, args=(peer,), daemon=True).start()
+        super().__init__()
 
     def _converse(self, peer: socket.socket) -> None:
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
