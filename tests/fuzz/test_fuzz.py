@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
@@ -10,21 +13,26 @@ from tests.fuzz.pure import PROPERTIES, prepared
 from tests.fuzz.rounds import described, side
 
 EXAMPLES = settings().max_examples  # of the profile: few or many
-_DEAR = {"bodies": 8}  # and the share of the examples that is enough for `make test`
+# The share of the examples that is enough for `make test`.
+_DEAR = {"bodies": 16, "observer": 2, "unasked": 2}
 
 
-@pytest.mark.parametrize("name", PROPERTIES)
-def test_it_holds_for_any_bytes(name: str) -> None:
-    prepared(name, 2 * EXAMPLES)()
+def _rounds(names: Iterable[str], examples: int) -> list[Any]:
+    few = [pytest.param(n, examples // _DEAR.get(n, 1), id=n) for n in names]
+    more = [
+        pytest.param(n, examples, id=f"more {n}", marks=pytest.mark.slow)
+        for n in names
+        if n in _DEAR
+    ]
+    return few + more
 
 
-@pytest.mark.parametrize(
-    ("name", "examples"),
-    [
-        *(pytest.param(n, EXAMPLES // _DEAR.get(n, 1), id=n) for n in SIDES),
-        *(pytest.param(n, EXAMPLES, id=f"more {n}", marks=pytest.mark.slow) for n in _DEAR),
-    ],
-)
+@pytest.mark.parametrize(("name", "examples"), _rounds(PROPERTIES, 2 * EXAMPLES))
+def test_it_holds_for_any_bytes(name: str, examples: int) -> None:
+    prepared(name, examples)()
+
+
+@pytest.mark.parametrize(("name", "examples"), _rounds(SIDES, EXAMPLES))
 def test_each_side_survives_any_peer(name: str, examples: int) -> None:
     with side(name, examples) as one:
         one()
