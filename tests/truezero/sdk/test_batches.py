@@ -7,8 +7,10 @@ import itertools
 import json
 import re
 import threading
-from collections.abc import Iterator
-from concurrent.futures import Future, as_completed, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -20,7 +22,8 @@ from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.truezero.driving import Accounts, call, service
 from tests.truezero.sdk.test_client import VERDICT
-from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped, models
+from tests.waiting import until
+from truezero import AsyncClient, Client, Rollout, ServiceError, Skipped, models
 from truezero.sdk._sync.batches import Batch, settled_since
 from truezero.sdk.arguments import LaneFacts
 from truezero.sdk.batches import (
@@ -33,7 +36,6 @@ from truezero.sdk.batches import (
     not_measured,
     of_lane,
     planned_samples,
-    progress_table,
     run_in_tasks,
     run_in_threads,
     unless_unknown,
@@ -54,6 +56,11 @@ def world(
 @pytest.fixture
 def url(world: tuple[str, Provider, Accounts]) -> str:
     return world[0]
+
+
+@pytest.fixture
+def accounts(world: tuple[str, Provider, Accounts]) -> Accounts:
+    return world[2]
 
 
 @pytest.fixture
@@ -174,52 +181,47 @@ def test_a_lane_that_is_stopped_is_skipped_on_entry(client: Client, name: str) -
 # --- running a batch -----------------------------------------------------------------------
 
 
-def solve(key: str, rollout: Rollout) -> float:
-    return float(call(rollout.env["OPENAI_BASE_URL"], key) == 200)
+LANE: LaneFacts = {"model": "gpt-5", "upstream": "openai"}
 
 
-async def solve_async(key: str, rollout: AsyncRollout) -> float:
-    return await asyncio.to_thread(lambda: float(call(rollout.env["OPENAI_BASE_URL"], key) == 200))
+@contextmanager
+def batch_by(kind: str, url: str, name: str, transport: Any = None) -> Iterator[Any]:
+    """A batch of either client; what is awaited blocks here, and is given plain functions too."""
+    if kind == "sync":
+        with Client(url, transport=transport, sleep=lambda _seconds: None) as client:
+            yield client.batch(name, **LANE)
+        return
+    client_ = AsyncClient(url, transport=transport)
+    batch = client_.batch(name, **LANE)
+
+    def blocking(method: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(tasks: Any, fn: Callable[..., Any], **how: Any) -> Any:
+            return runner.run(method(tasks, lambda *of: asyncio.to_thread(fn, *of), **how))
+
+        return ask
+
+    with asyncio.Runner() as runner:
+        try:
+            yield SimpleNamespace(run=blocking(batch.run), measure=blocking(batch.measure))
+        finally:
+            runner.run(client_.__aexit__(None, None, None))
 
 
-def run(
-    url: str,
-    name: str,
-    kind: str,
-    keys: dict[str, str],
-    concurrency: int = 8,
-    max_wait_s: float = 300,
-    repeats: int = 1,
-    **how: Any,
+def run_by(
+    kind: str, url: str, name: str, tasks: Any, fn: Any, transport: Any = None, **how: Any
 ) -> truezero.BatchRun:
+    with batch_by(kind, url, name, transport) as batch:
+        done: truezero.BatchRun = batch.run(tasks, fn, **how)
+    return done
+
+
+def run(url: str, name: str, kind: str, keys: dict[str, str], **how: Any) -> truezero.BatchRun:
     """The tasks by either client, each with the key that says how it goes."""
-    waits: list[float] = []
 
-    def sync() -> truezero.BatchRun:
-        with Client(url, sleep=waits.append) as client:
-            batch = client.batch(name, model="gpt-5", upstream="openai")
-            return batch.run(
-                keys,
-                lambda task, r: solve(keys[task], r),
-                repeats=repeats,
-                concurrency=concurrency,
-                max_wait_s=max_wait_s,
-                **how,
-            )
+    def solve(task: str, rollout: Rollout) -> float:
+        return float(call(rollout.env["OPENAI_BASE_URL"], keys[task]) == 200)
 
-    async def later() -> truezero.BatchRun:
-        async with AsyncClient(url) as client, client.batch(name, model="gpt-5") as batch:
-            return await batch.run(
-                keys,
-                lambda task, r: solve_async(keys[task], r),
-                upstream="openai",
-                repeats=repeats,
-                concurrency=concurrency,
-                max_wait_s=max_wait_s,
-                **how,
-            )
-
-    return sync() if kind == "sync" else asyncio.run(later())
+    return run_by(kind, url, name, keys, solve, **how)
 
 
 both = pytest.mark.parametrize("kind", ["sync", "async"])
@@ -242,9 +244,8 @@ def test_a_run_returns_results_in_order_and_what_the_batch_stands_on(
 
 @both
 def test_what_is_transient_is_run_again_until_it_comes_through(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
+    url: str, accounts: Accounts, kind: str, name: str
 ) -> None:
-    url, _provider, accounts = world
     accounts.outages = 1
     done = run(url, name, kind, {"t": "sk-flaky"})
     (ran,) = done.results
@@ -285,9 +286,8 @@ def test_what_a_loop_left_unmeasured_a_run_tries_again(url: str, client: Client,
 
 @both
 def test_repeats_count_each_and_are_run_again_each(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
+    url: str, accounts: Accounts, kind: str, name: str
 ) -> None:
-    url, _provider, accounts = world
     accounts.outages = 1
     done = run(url, name, kind, {"t": "sk-flaky"}, repeats=2, concurrency=1)
     assert [(ran.task, ran.repeat, ran.attempts) for ran in done.results] == [
@@ -346,26 +346,10 @@ def measure(url: str, name: str, kind: str, keys: list[str], **how: Any) -> list
     """Measure a task by each key in turn; the value of each, or what ended it."""
     found: list[object] = []
 
-    def solved(task: str, rollout: Rollout | AsyncRollout) -> float:
-        return float(call(rollout.env["OPENAI_BASE_URL"], task) == 200) / 2
+    def solved(key: str, rollout: Rollout) -> float:
+        return float(call(rollout.env["OPENAI_BASE_URL"], key) == 200) / 2
 
-    async def later() -> None:
-        async def solve(task: str, rollout: AsyncRollout) -> float:
-            return await asyncio.to_thread(solved, task, rollout)
-
-        async with AsyncClient(url) as client:
-            batch = client.batch(name, model="gpt-5", upstream="openai")
-            for key in keys:
-                try:
-                    found.append(await batch.measure(key, solve, name=lambda _key: "t", **how))
-                except (Exception, KeyboardInterrupt) as error:
-                    found.append(error)
-
-    if kind == "async":
-        asyncio.run(later())
-        return found
-    with Client(url) as client:
-        batch = client.batch(name, model="gpt-5", upstream="openai")
+    with batch_by(kind, url, name) as batch:
         for key in keys:
             try:
                 found.append(batch.measure(key, solved, name=lambda _key: "t", **how))
@@ -376,9 +360,8 @@ def measure(url: str, name: str, kind: str, keys: list[str], **how: Any) -> list
 
 @both
 def test_a_measured_value_is_returned_and_each_is_a_sample_of_its_task(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
+    url: str, accounts: Accounts, kind: str, name: str
 ) -> None:
-    url, _provider, accounts = world
     accounts.outages = 1
     assert measure(url, name, kind, ["sk-good", "sk-flaky", "sk-good"]) == [0.5] * 3
     listed = httpx.get(f"{url}/rollouts", params={"batch": name}).json()["items"]
@@ -573,19 +556,7 @@ def test_what_a_function_raises_is_the_status_of_its_task_only(
             raise truezero.AgentError("exit code 3")
         return 1.0
 
-    async def broken_async(task: str, rollout: AsyncRollout) -> float:
-        return broken(task, rollout)  # type: ignore[arg-type]
-
-    async def later() -> truezero.BatchRun:
-        async with AsyncClient(url) as client:
-            return await client.batch(name).run(["bad", "good"], broken_async)
-
-    if kind == "sync":
-        with Client(url) as client:
-            done = client.batch(name).run(["bad", "good"], broken)
-    else:
-        done = asyncio.run(later())
-    bad, good = done.results
+    bad, good = run_by(kind, url, name, ["bad", "good"], broken).results
     assert isinstance(bad.error, truezero.AgentError)
     assert bad.result is not None
     assert bad.result.status == "agent_error"
@@ -626,19 +597,11 @@ def test_a_service_that_goes_away_in_between_is_never_a_healthy_rest(
     started: list[str] = []
     tasks = [f"t{n}" for n in range(8)]
 
-    async def note(task: str, _rollout: AsyncRollout) -> None:
+    def note(task: str, _rollout: Rollout) -> None:
         started.append(task)
 
-    async def later() -> None:
-        async with AsyncClient(url, transport=Away(8)) as client:
-            await client.batch(name).run(tasks, note, concurrency=1)
-
-    def sync() -> None:
-        with Client(url, transport=Away(8)) as client:
-            client.batch(name).run(tasks, lambda task, _r: started.append(task), concurrency=1)
-
     with pytest.raises(ServiceError):
-        asyncio.run(later()) if kind == "async" else sync()
+        run_by(kind, url, name, tasks, note, Away(8), concurrency=1)
     assert started == ["t0", "t1"], "the second was announced, and could not be reported"
 
 
@@ -653,20 +616,8 @@ def test_nothing_is_announced_once_the_service_has_gone(
     monkeypatch.setattr("truezero.sdk.batches.as_completed", late)
     away = Away(3)
     tasks = [f"t{n}" for n in range(50)]
-
-    async def note(_task: str, _rollout: AsyncRollout) -> None:
-        return None
-
-    async def later() -> None:
-        async with AsyncClient(url, transport=away) as client:
-            await client.batch(name).run(tasks, note, concurrency=2)
-
-    def sync() -> None:
-        with Client(url, transport=away) as client:
-            client.batch(name).run(tasks, lambda _task, _r: None, concurrency=2)
-
     with pytest.raises(ServiceError):
-        asyncio.run(later()) if kind == "async" else sync()
+        run_by(kind, url, name, tasks, lambda _task, _rollout: None, away, concurrency=2)
     # The two tasks under way may ask once more to report; of 50, none is announced after them.
     assert away._left >= -6, "asked again and again although nobody was there"  # noqa: SLF001  how often it asks
 
@@ -684,10 +635,10 @@ def test_tasks_can_be_anything_that_has_a_name(client: Client, name: str) -> Non
 def test_a_bar_is_drawn_where_it_is_asked_for(
     client: Client, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    client.batch(name).run(["t"], lambda _task, _rollout: None, progress=True)
-    assert "1/1" in capsys.readouterr().err
-    client.batch("c").run(["t"], lambda _task, _rollout: None)
-    assert capsys.readouterr() == ("", "")
+    for progress, drawn in ((True, True), (None, False), (False, False)):
+        client.batch(f"{name}-{progress}").run(["t"], lambda _task, _r: None, progress=progress)
+        assert ("1/1" in (said := capsys.readouterr()).err) is drawn
+        assert drawn or said == ("", "")
 
 
 async def test_the_async_block_reports_as_the_other_does(url: str, name: str) -> None:
@@ -880,24 +831,15 @@ def test_a_sample_that_waits_long_goes_on_after_those_that_have_not_started() ->
     assert turns[:3] == ["a", "b", "c"]
 
 
-def test_tasks_keep_their_order_and_need_names_of_their_own() -> None:
+def test_tasks_keep_their_order_need_names_of_their_own_and_are_numbered_if_repeated() -> None:
     plan = [(each.name, each.repeat, each.task) for each in planned_samples([2, 1], str)]
     assert plan == [("2", None, 2), ("1", None, 1)]
+    plan = [(each.name, each.repeat, each.task) for each in planned_samples([2, 1], str, 2)]
+    assert plan == [("2", 0, 2), ("2", 1, 2), ("1", 0, 1), ("1", 1, 1)]
     with pytest.raises(ValueError, match="duplicate name 'x'; pass name="):
         planned_samples([1, 2], lambda _task: "x")
-
-
-def test_repeats_are_numbered_where_a_task_has_several() -> None:
-    plan = [(each.name, each.repeat) for each in planned_samples([2, 1], str, 2)]
-    assert plan == [("2", 0), ("2", 1), ("1", 0), ("1", 1)]
     with pytest.raises(ValueError, match="repeats: 0"):
         planned_samples([1], str, 0)
-
-
-def test_no_bar_is_drawn_where_none_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress_table(1, enabled=False):
-        pass
-    assert capsys.readouterr() == ("", "")
 
 
 # --- Groups as they settle: each once, and none missed between listing and listening --------------
@@ -905,18 +847,6 @@ def test_no_bar_is_drawn_where_none_is_wanted(capsys: pytest.CaptureFixture[str]
 ALIVE = Event(id=1, kind="alive", data={})
 ENDED = Event(id=3, kind="batch_ended", data={})
 SETTLED = Event(id=2, kind="group_settled", data={"task": "t"})
-
-
-@pytest.fixture(scope="module")
-def group_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Accounts]]:
-    folder = tmp_path_factory.mktemp("service")
-    with service(folder, BREAKER_THRESHOLD="0") as (url, _provider, accounts):
-        yield url, accounts
-
-
-@pytest.fixture
-def group_name() -> str:
-    return f"b{next(_numbers)}"
 
 
 def agent(task: str, rollout: Any) -> float:
@@ -929,66 +859,114 @@ def told(group: models.Group) -> tuple[object, ...]:
     return group.task, group.wanted, group.rewards, group.resample
 
 
-def test_groups_of_a_run_are_there_with_what_failed_left_out(
-    group_world: tuple[str, Accounts], group_name: str
-) -> None:
-    with Client(group_world[0]) as client:
-        batch = client.batch(group_name, model="gpt-5", upstream="openai")
+def test_groups_of_a_run_are_there_with_what_failed_left_out(url: str, name: str) -> None:
+    with Client(url) as client:
+        batch = client.batch(name, model="gpt-5", upstream="openai")
         batch.run(["a", "b"], agent, repeats=3, retry=False)
         first, second = batch.groups()
         assert told(first) == ("a", 3, [0.0, 1.0, 2.0], 0)
         assert told(second) == ("b", 3, [0.0, None, 2.0], 1)
         assert (first.baseline, first.std, second.baseline) == (1.0, 1.0, 1.0)
         with pytest.warns(DeprecationWarning, match="method is gone"):
-            assert client.groups(group_name, method="mean") == [first, second]
-        assert [told(one) for one in client.groups(group_name)] == [told(first), told(second)]
-        assert client.groups(group_name, settled=False) == []
+            assert client.groups(name, method="mean") == [first, second]
+        assert [told(one) for one in client.groups(name)] == [told(first), told(second)]
+        assert client.groups(name, settled=False) == []
 
 
-async def run_of(
-    url: str, kind: str, group_name: str, tasks: list[str], fn: Any, **how: Any
-) -> None:
-    """Run a batch with either client; the function is a plain one."""
-    facts: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
-    if kind == "sync":
-        with Client(url) as client:
-            batch = client.batch(group_name, **facts)
-            await asyncio.to_thread(lambda: batch.run(tasks, fn, **how))
-        return
+def followed(kind: str, url: str, name: str) -> list[models.Group]:
+    """Every group of a batch that a training loop is given, when there are no more."""
 
-    async def awaited(task: str, rollout: Any) -> float:
-        return float(await asyncio.to_thread(fn, task, rollout))
+    async def later() -> list[models.Group]:
+        async with AsyncClient(url) as client:
+            return [group async for group in client.batch(name).groups()]
 
-    async with AsyncClient(url) as asynchronous:
-        await asynchronous.batch(group_name, **facts).run(tasks, awaited, **how)
+    if kind == "async":
+        return asyncio.run(later())
+    with Client(url) as client:
+        return [*client.batch(name).groups()]
 
 
 @pytest.mark.slow
 @both
-async def test_samples_start_group_by_group_so_that_the_first_settles_long_before_the_last(
-    group_world: tuple[str, Accounts], group_name: str, kind: str
+def test_samples_start_group_by_group_so_that_the_first_settles_long_before_the_last(
+    url: str, name: str, kind: str
 ) -> None:
     started: list[tuple[str, int]] = []
     settled: list[list[str]] = []
 
     def sample(task: str, rollout: Any) -> float:
-        with Client(group_world[0]) as client:
-            settled.append([group.task for group in client.groups(group_name, settled=True)])
+        with Client(url) as client:
+            settled.append([group.task for group in client.groups(name, settled=True)])
         started.append((task, rollout.repeat))
         return agent(task, rollout)
 
-    await run_of(
-        group_world[0], kind, group_name, ["x", "y", "z"], sample, repeats=4, concurrency=1
-    )
+    run_by(kind, url, name, ["x", "y", "z"], sample, repeats=4, concurrency=1)
     assert started == [(task, repeat) for task in "xyz" for repeat in range(4)]
     assert settled == [[]] * 4 + [["x"]] * 4 + [["x", "y"]] * 4
 
 
-async def test_a_group_comes_as_soon_as_its_last_rollout_is_judged(
-    group_world: tuple[str, Accounts], group_name: str
+@pytest.mark.slow
+@both
+def test_groups_of_a_batch_that_has_ended_end(url: str, name: str, kind: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(followed, kind, url, name)
+        run_by(kind, url, name, ["a", "b"], agent, repeats=3, retry=False)
+        told_beside = beside.result(60)
+    told_later = followed(kind, url, name)
+    for found in (told_beside, told_later):
+        final = [told(group) for group in found if group.final]
+        assert sorted(final, key=lambda each: str(each[0])) == [
+            ("a", 3, [0.0, 1.0, 2.0], 0), ("b", 3, [0.0, None, 2.0], 1),
+        ]  # fmt: skip
+    assert [group.revision for group in told_later] == [1, 1]
+
+
+@pytest.mark.slow
+@both
+def test_a_batch_that_several_machines_share_ends_with_the_last_of_them(
+    url: str, name: str, kind: str
 ) -> None:
-    async with AsyncClient(group_world[0]) as client:
-        batch = client.batch(group_name)
+    first_is_over = threading.Event()
+
+    def after_the_first(task: str, rollout: Any) -> float:
+        assert first_is_over.wait(60)
+        return agent(task, rollout)
+
+    with ThreadPoolExecutor(2) as pool, Client(url) as client:
+        beside = pool.submit(followed, kind, url, name)
+        late = pool.submit(run_by, kind, url, name, ["y", "z"], after_the_first, repeats=2)
+        until(lambda: client.rollouts(batch=name))
+        run_by(kind, url, name, ["x"], agent, repeats=2)
+        assert not client.batch(name).end("nobody").ended
+        first_is_over.set()
+        late.result(60)
+        found = [group.task for group in beside.result(60)]
+    assert (found[0], sorted(found)) == ("x", ["x", "y", "z"])
+
+
+@pytest.mark.slow
+@both
+def test_a_run_that_was_killed_is_over_when_it_is_resumed(url: str, name: str, kind: str) -> None:
+    def killed(task: str, rollout: Any) -> float:
+        if task == "y":
+            raise KeyboardInterrupt
+        return agent(task, rollout)
+
+    how: dict[str, Any] = {"repeats": 2, "concurrency": 1}
+    with pytest.raises(KeyboardInterrupt):
+        run_by("sync", url, name, ["x", "y"], killed, **how)
+    with ThreadPoolExecutor(1) as pool:
+        beside = pool.submit(followed, kind, url, name)
+        run_by(kind, url, name, ["x", "y"], agent, **how)
+        last = {group.task: group for group in beside.result(60)}
+    assert {task: (group.final, group.rewards) for task, group in last.items()} == {
+        "x": (True, [0.0, 1.0]), "y": (True, [0.0, 1.0]),
+    }  # fmt: skip
+
+
+async def test_a_group_comes_as_soon_as_its_last_rollout_is_judged(url: str, name: str) -> None:
+    async with AsyncClient(url) as client:
+        batch = client.batch(name)
         waiting = batch.groups()  # before the batch has any rollout
         first = asyncio.ensure_future(anext(waiting))
         for repeat in (0, 1):
@@ -1006,98 +984,9 @@ async def test_a_group_comes_as_soon_as_its_last_rollout_is_judged(
         await waiting.aclose()  # type: ignore[attr-defined]
 
 
-class Learner:
-    """What a training loop is given by `groups`, beside the run that it learns of."""
-
-    def __init__(self, url: str, kind: str, group_name: str) -> None:
-        self.told: list[models.Group] = []
-        self._url, self._kind, self._name = url, kind, group_name
-
-    async def follow(self) -> list[models.Group]:
-        """Return every group that there was, when there are no more."""
-        if self._kind == "sync":
-            with Client(self._url) as client:
-                await asyncio.to_thread(self.told.extend, client.batch(self._name).groups())
-        else:
-            async with AsyncClient(self._url) as client:
-                async for group in client.batch(self._name).groups():
-                    self.told.append(group)
-        return self.told
-
-
-@pytest.mark.slow
-@both
-async def test_groups_of_a_batch_that_has_ended_end(
-    group_world: tuple[str, Accounts], group_name: str, kind: str
-) -> None:
-    url = group_world[0]
-    beside = asyncio.ensure_future(Learner(url, kind, group_name).follow())
-    await run_of(url, kind, group_name, ["a", "b"], agent, repeats=3, retry=False)
-    told_beside = await asyncio.wait_for(beside, 60)
-    told_later = await asyncio.wait_for(Learner(url, kind, group_name).follow(), 60)
-    for found in (told_beside, told_later):
-        final = [told(group) for group in found if group.final]
-        assert sorted(final, key=lambda each: str(each[0])) == [
-            ("a", 3, [0.0, 1.0, 2.0], 0), ("b", 3, [0.0, None, 2.0], 1),
-        ]  # fmt: skip
-    assert [group.revision for group in told_later] == [1, 1]
-
-
-@pytest.mark.slow
-@both
-async def test_a_batch_that_several_machines_share_ends_with_the_last_of_them(
-    group_world: tuple[str, Accounts], group_name: str, kind: str
-) -> None:
-    url = group_world[0]
-    first_is_over = threading.Event()
-
-    def after_the_first(task: str, rollout: Any) -> float:
-        assert first_is_over.wait(60)
-        return agent(task, rollout)
-
-    learner = Learner(url, kind, group_name)
-    beside = asyncio.ensure_future(learner.follow())
-    late = asyncio.ensure_future(
-        run_of(url, kind, group_name, ["y", "z"], after_the_first, repeats=2)
-    )
-    with Client(url) as client:
-        while not (await asyncio.to_thread(client.rollouts, batch=group_name)):
-            await asyncio.sleep(0.01)
-        await run_of(url, kind, group_name, ["x"], agent, repeats=2)
-        assert not client.batch(group_name).end("nobody").ended
-    first_is_over.set()
-    await late
-    found = [group.task for group in await asyncio.wait_for(beside, 60)]
-    assert (found[0], sorted(found)) == ("x", ["x", "y", "z"])
-
-
-@pytest.mark.slow
-@both
-async def test_a_run_that_was_killed_is_over_when_it_is_resumed(
-    group_world: tuple[str, Accounts], group_name: str, kind: str
-) -> None:
-    def killed(task: str, rollout: Any) -> float:
-        if task == "y":
-            raise KeyboardInterrupt
-        return agent(task, rollout)
-
-    url = group_world[0]
-    how: dict[str, Any] = {"repeats": 2, "concurrency": 1}
-    with Client(url) as client, pytest.raises(KeyboardInterrupt):
-        client.batch(group_name).run(["x", "y"], killed, **how)
-    beside = asyncio.ensure_future(Learner(url, kind, group_name).follow())
-    await run_of(url, kind, group_name, ["x", "y"], agent, **how)
-    last = {group.task: group for group in await asyncio.wait_for(beside, 60)}
-    assert {task: (group.final, group.rewards) for task, group in last.items()} == {
-        "x": (True, [0.0, 1.0]), "y": (True, [0.0, 1.0]),
-    }  # fmt: skip
-
-
-async def test_whoever_starts_rollouts_by_hand_says_when_no_more_come(
-    group_world: tuple[str, Accounts], group_name: str
-) -> None:
-    async with AsyncClient(group_world[0]) as client:
-        batch = client.batch(group_name)
+async def test_whoever_starts_rollouts_by_hand_says_when_no_more_come(url: str, name: str) -> None:
+    async with AsyncClient(url) as client:
+        batch = client.batch(name)
         assert (await batch.begin("me")).open_runs == 1
         for repeat in (0, 1):
             async with batch.rollout("t", repeat=repeat, repeats=2) as rollout:
