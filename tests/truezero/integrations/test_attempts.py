@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.provider import Answer, Provider, closed_port
 from tests.journeys.harnesses import Silent
 from tests.truezero import driving
 from tests.waiting import until
@@ -30,29 +29,6 @@ def test_attempts_go_on_where_an_earlier_process_stopped(url: str) -> None:
         assert following == {("uncounted", None): 1}
 
 
-def test_a_service_that_answers_is_no_error(url: str) -> None:
-    check_service(url)
-
-
-def test_a_service_that_is_down_is_one_sentence() -> None:
-    address = f"http://127.0.0.1:{closed_port()}"
-    with pytest.raises(ServiceError, match=f"cannot reach a truezero service at {address}"):
-        check_service(address)
-
-
-def test_another_program_on_the_port_is_one_sentence() -> None:
-    with Provider(Answer(body=(b"<html>",))) as other, pytest.raises(ServiceError) as failed:
-        check_service(other.url)
-    assert str(failed.value).startswith(f"{other.url} is not a truezero service (HTTP 200): ")
-
-
-def test_a_service_of_another_release_is_one_sentence() -> None:
-    old = Answer(body=(b'{"status": "ok", "version": "0.0.9"}',))
-    with Provider(old) as other, pytest.raises(ServiceError) as failed:
-        check_service(other.url)
-    assert failed.value.code == "other_version"
-
-
 def test_a_silent_program_is_waited_for_once_and_no_longer_than_told() -> None:
     with Silent() as silent:
         with pytest.raises(ServiceError) as failed:
@@ -67,11 +43,6 @@ def test_a_wrong_token_is_seen_before_any_call(tmp_path: Path) -> None:
         check_service(url, "t" * 20)
         with pytest.raises(ServiceError, match="the token is wrong or missing"):
             check_service(url, "wrong")
-
-
-def test_an_address_without_a_scheme_is_told_before_anything_is_asked() -> None:
-    with pytest.raises(ServiceError, match=r"^the service's address 'localhost:8383'"):
-        check_service("localhost:8383")
 
 
 def test_all_who_wait_for_a_service_that_is_away_greet_it_once() -> None:

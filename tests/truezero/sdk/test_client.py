@@ -236,35 +236,6 @@ def test_a_service_of_another_release_is_named(kind: str) -> None:
     assert caught.value.code == "other_version"
 
 
-@both
-@respx.mock
-def test_a_token_that_is_wrong_is_said_to_be(kind: str) -> None:
-    problem = {
-        "type": "about:blank", "title": "no", "status": 401, "detail": "no", "code": "unauthorized",
-    }  # fmt: skip
-    respx.get(f"{URL}/batches/b").respond(401, json=problem)
-    with pytest.raises(ServiceError, match="token is wrong or missing: set TRUEZERO_ADMIN_TOKEN"):
-        ask(kind, "summary", "b")
-
-
-@both
-@respx.mock
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (httpx.ConnectError("refused"), "unreachable"),
-        (httpx.ConnectTimeout("silence"), "unreachable"),
-        (httpx.ReadTimeout("busy"), "no_answer"),
-        (httpx.RemoteProtocolError("cut"), "no_answer"),
-    ],
-)
-def test_nobody_there_differs_from_no_answer(kind: str, error: Exception, code: str) -> None:
-    respx.get(f"{URL}/healthz").mock(side_effect=error)
-    with pytest.raises(ServiceError) as caught:
-        ask(kind, "greet")
-    assert (caught.value.code, caught.value.status) == (code, None)
-
-
 def sse(*events: tuple[int, str]) -> bytes:
     return b": alive\n\n" + b"".join(
         f"id: {number}\nevent: {kind}\ndata: {{}}\n\n".encode() for number, kind in events

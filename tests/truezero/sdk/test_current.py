@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-import truezero
 from truezero.sdk.current import (
     Identity,
     carry,
@@ -164,10 +163,3 @@ def test_a_function_that_fails_leaves_its_threads_rollout() -> None:
     with pytest.raises(ZeroDivisionError):
         failing()
     assert current.get() is None
-
-
-def test_the_package_offers_them() -> None:
-    assert truezero.carry is carry
-    assert truezero.headers is headers
-    assert truezero.current is current
-    assert truezero.httpx_hook is httpx_hook

@@ -17,10 +17,12 @@ URL = "http://truezero.test"
         (httpx.ConnectError("x"), "unreachable"),
         (httpx.ConnectTimeout("x"), "unreachable"),
         (httpx.ReadTimeout("x"), "no_answer"),
+        (httpx.RemoteProtocolError("cut"), "no_answer"),
     ],
 )
 def test_a_refused_connection_differs_from_a_silent_one(error: httpx.HTTPError, code: str) -> None:
-    assert no_answer(URL, error).code == code
+    said = no_answer(URL, error)
+    assert (said.code, said.status) == (code, None)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,12 @@ def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:
     error = refused(404, b"<html>", URL)
     assert str(error).startswith(f"{URL} is not a truezero service (HTTP 404): ")
     assert (error.status, error.code) == (404, "other_service")
+
+
+def test_a_token_that_is_wrong_is_said_to_be() -> None:
+    error = refused(401, b'{"status": 401, "detail": "no", "code": "unauthorized"}', URL)
+    assert "token is wrong or missing: set TRUEZERO_ADMIN_TOKEN" in str(error)
+    assert (error.status, error.code) == (401, "unauthorized")
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])

@@ -105,34 +105,24 @@ def test_a_block_makes_its_rollout_the_current_one_and_gives_the_outer_back() ->
 # --- Why a loop stopped: said by the loop itself, for each way it can stop ------------------------
 
 
-def test_an_agent_that_says_it_has_finished_stops_the_loop() -> None:
-    loop = ExecutionLoop(10, agent_done=lambda said: said == "done")
-    assert loop.run(["thinking", "done", "never"].__getitem__) == "done"
-    assert (loop.termination_reason, loop.steps) == ("agent_stop", 2)
-
-
-def test_a_satisfied_user_stops_the_loop() -> None:
-    loop = ExecutionLoop(10, user_satisfied=lambda said: said == "thanks")
-    loop.run(["so", "thanks"].__getitem__)
-    assert (loop.termination_reason, loop.steps) == ("user_stop", 2)
-
-
-def test_the_agent_is_asked_before_the_user() -> None:
-    loop = ExecutionLoop(3, user_satisfied=bool, agent_done=bool)
-    loop.run(lambda _number: True)
-    assert (loop.termination_reason, loop.steps) == ("agent_stop", 1)
-
-
-def test_a_loop_that_runs_out_says_so() -> None:
-    loop = ExecutionLoop(3, agent_done=lambda said: said == "done")
-    loop.run(lambda number: number)
-    assert (loop.termination_reason, loop.steps) == ("max_steps", 3)
-
-
-def test_an_agent_that_finishes_in_its_last_step_did_not_run_out() -> None:
-    loop = ExecutionLoop(2, agent_done=lambda said: said == 1)
-    loop.run(lambda number: number)
-    assert (loop.termination_reason, loop.steps) == ("agent_stop", 2)
+@pytest.mark.parametrize(
+    ("most", "agent", "user", "said", "reason", "steps"),
+    [
+        (10, "done", None, ["thinking", "done", "never"], "agent_stop", 2),
+        (10, None, "thanks", ["so", "thanks"], "user_stop", 2),
+        (3, "done", "done", ["done"], "agent_stop", 1),  # the agent is asked before the user
+        (3, "done", "thanks", ["so", "so", "so"], "max_steps", 3),
+        (2, "done", None, ["so", "done"], "agent_stop", 2),  # its last step: it did not run out
+    ],
+)
+def test_a_loop_stops_for_a_finished_agent_a_satisfied_user_or_its_last_step(
+    most: int, agent: str | None, user: str | None, said: list[str], reason: str, steps: int
+) -> None:
+    loop = ExecutionLoop(
+        most, agent_done=lambda step: step == agent, user_satisfied=lambda step: step == user
+    )
+    assert loop.run(said.__getitem__) == said[steps - 1]
+    assert (loop.termination_reason, loop.steps) == (reason, steps)
 
 
 def test_a_loop_that_was_left_does_not_know_why() -> None:
