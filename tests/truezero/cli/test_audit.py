@@ -79,3 +79,14 @@ def test_a_filter_is_to_an_audit_what_a_batch_would_have_said_it_is(tmp_path: Pa
         done = CliRunner().invoke(app, ["audit", str(tmp_path), *options])
         assert (done.exit_code, said in done.stdout) == (code, True), done.output
     assert CliRunner().invoke(app, ["audit", str(tmp_path), "--content-filter", "x"]).exit_code == 2
+
+
+def test_records_of_any_shape_are_read_by_a_map_and_no_copy_of_them_is_written(
+    tmp_path: Path,
+) -> None:
+    dead = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided"
+    dump_lines(tmp_path / "a.jsonl", [{"run": "a", "passed": False, "error": dead}])
+    command = ["audit", str(tmp_path / "a.jsonl"), "--map", "id=run,score=passed,error=error"]
+    done = CliRunner().invoke(app, command)
+    assert (done.exit_code, "mapped records, 1 run\n" in done.stdout) == (1, True)
+    assert "--write: mapped records" in CliRunner().invoke(app, [*command, "--write"]).stderr

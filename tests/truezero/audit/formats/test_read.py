@@ -1,0 +1,138 @@
+"""What audit reads of each harness's files, in every field: the rows of ``read.jsonl``.
+
+``files`` of a row are by their path in the folder that is audited, or in it the one at ``path``:
+JSON, JSON by lines, or text. It may name a ``format``, a ``map`` of fields, and terms of a
+``policy``. ``told`` are the runs and the scores of the parts, without what holds nothing and
+without sentences of verdicts. With ``write`` a copy is written: ``copy`` is what is another
+there, by the path in its record, of verdicts the rule; and it is judged as its original.
+
+``UPDATE_GOLDEN=1 pytest tests/truezero/audit/formats/test_read.py`` rewrites what is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from classifier.verdicts import Policy
+from tests import golden, tables
+from tests.tables import each
+from tests.truezero.audit.copies import content, verdicts
+from truezero.audit.judge import Audited
+from truezero.audit.report import AuditReport, audit
+from truezero.audit.runs import AuditError
+
+FILE = Path(__file__).with_name("read.jsonl")
+Row = dict[str, Any]
+ROWS = tables.lines(FILE)
+COUNTS = ("total_requests", "failed_requests", "input_tokens", "total_tokens", "fingerprint")
+FACTS = ("origin", "evaluation", "settings", "repeat", "attempt", "model", "filled", "unread",
+         "unknown", "environment", "left_out", "no_measurement", "false_zero",
+         "false_points")  # fmt: skip
+
+
+def put(folder: Path, files: Row) -> None:
+    for name, held in files.items():
+        (file := folder / name).parent.mkdir(parents=True, exist_ok=True)
+        records = held if name.endswith(".jsonl") else [held]
+        lines = (json.dumps(record) + "\n" for record in records)
+        file.write_bytes((held if isinstance(held, str) else "".join(lines)).encode())
+
+
+def got(file: Path) -> Any:
+    text = file.read_text("utf-8")
+    try:
+        if file.suffix == ".jsonl":
+            return [json.loads(line) for line in text.splitlines()]
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def run_told(run: Audited) -> Row:
+    verdict = run.verdict
+    roles = {name: one.health.value for name, one in verdict.roles.items()}
+    counts = {name: getattr(verdict, name) for name in COUNTS}
+    facts = {name: getattr(run, name) for name in FACTS} | {"roles": roles}
+    return {
+        "id": run.id, "task": run.task, "reward": run.reward, "health": verdict.health.value,
+        "rule": verdict.rule, **{name: value for name, value in facts.items() if value},
+        **{name: value for name, value in counts.items() if value is not None},
+    }  # fmt: skip
+
+
+def told(found: AuditReport) -> Row:
+    parts = {
+        part.name: [part.scores.total, part.score_reported, part.scores.score_effective, part.out]
+        for part in found.parts
+    }
+    more = {name: getattr(found, name) for name in ("copies", "uncorrected", "lost")}
+    return {
+        "format": found.format, "runs": [run_told(run) for run in found.runs], "parts": parts,
+        **{name: value for name, value in more.items() if value},
+    }  # fmt: skip
+
+
+def bare(value: Any) -> Any:
+    """Return a value with each verdict of ours as its rule."""
+    if isinstance(value, dict):
+        verdict = value.keys() >= {"health", "rule"}
+        return value["rule"] if verdict else {name: bare(held) for name, held in value.items()}
+    return [bare(held) for held in value] if isinstance(value, list) else value
+
+
+def changed(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is another in a record, by its path in it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            yield from changed(old.get(name, "absent"), new.get(name, "gone"), f"{place}/{name}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from changed(*pair, f"{place}/{number}")
+    elif json.dumps(old) != json.dumps(new):
+        yield place, bare(new)
+
+
+def read(row: Row, folder: Path) -> Row:
+    """Audit the files of a row; what is told, and what is another in the copy."""
+    runs = folder / "runs"
+    put(runs, row["files"])
+    path, out = runs / row.get("path", "."), folder / "copy" / row.get("path", ".")
+    how: Row = {"fields": row.get("map"), "name": row.get("format")}
+    if "policy" in row:
+        how["policy"] = Policy(**row["policy"])
+    before = content(runs)
+    try:
+        found = audit(path, write="write" in row, out=out if "write" in row else None, **how)
+    except AuditError as error:
+        return {"told": {"refused": str(error).replace(f"{runs}/", "").replace(str(runs), ".")}}
+    assert content(runs) == before, "the original is only read"
+    if "write" not in row:
+        return {"told": told(found)}
+    assert verdicts(audit(out, **how)) == verdicts(found), "a copy is judged as its original"
+    files = {name: dict(changed(got(runs / name), got(folder / "copy" / name))) for name in before}
+    return {"told": told(found), "copy": {name: each for name, each in files.items() if each}}
+
+
+@pytest.mark.skipif(not golden.UPDATING, reason="rewrites what is told")
+def test_what_is_told_is_rewritten(tmp_path: Path) -> None:
+    rows = [row | read(row, tmp_path / f"{number}") for number, row in enumerate(ROWS)]
+    tables.write_lines(FILE, rows)
+
+
+@pytest.mark.parametrize("eighth", range(8))
+def test_files_are_read_in_every_field_as_their_row_says(tmp_path: Path, eighth: int) -> None:
+    @each("number", range(eighth, len(ROWS), 8), ids=lambda number: ROWS[number]["fact"])
+    def as_written(number: int) -> None:
+        row = ROWS[number]
+        said = read(row, tmp_path / f"{number}")
+        expected = {name: row[name] for name in ("told", "copy") if name in row}
+        assert json.loads(json.dumps(said), parse_constant=str) == json.loads(
+            json.dumps(expected), parse_constant=str
+        )
+
+    as_written()
