@@ -1,14 +1,23 @@
-"""What holds of every format: a copy says what was judged, and the original is only read."""
+"""What is said of a run, and what holds of every format's copy."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from tests.truezero.audit.harnesses import WRITERS
 from tests.truezero.audit.scenarios import KINDS, scenarios
+from truezero.audit.judge import Audited
 from truezero.audit.report import AuditReport, audit
 
 RUNS = 3 * len(KINDS)  # each kind in both of a format's variants
+
+
+Row = dict[str, Any]
+COUNTS = ("total_requests", "failed_requests", "input_tokens", "total_tokens", "fingerprint")
+FACTS = ("origin", "evaluation", "settings", "repeat", "attempt", "model", "filled", "unread",
+         "unknown", "environment", "left_out", "no_measurement", "false_zero",
+         "false_points")  # fmt: skip
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -24,6 +33,19 @@ def verdicts(found: AuditReport) -> dict[str, tuple[object, ...]]:
         run.id: (run.verdict.health, run.verdict.rule, run.verdict.fingerprint, run.reward)
         for run in found.runs
     }
+
+
+def run_told(run: Audited) -> Row:
+    """What is said of a run, without what holds nothing and without sentences."""
+    verdict = run.verdict
+    roles = {name: one.health.value for name, one in verdict.roles.items()}
+    counts = {name: getattr(verdict, name) for name in COUNTS}
+    facts = {name: getattr(run, name) for name in FACTS} | {"roles": roles}
+    return {
+        "id": run.id, "task": run.task, "reward": run.reward, "health": verdict.health.value,
+        "rule": verdict.rule, **{name: value for name, value in facts.items() if value},
+        **{name: value for name, value in counts.items() if value is not None},
+    }  # fmt: skip
 
 
 def check_copy(name: str, tmp_path: Path) -> Path:

@@ -21,18 +21,12 @@ import pytest
 from classifier.verdicts import Policy
 from tests import golden, tables
 from tests.tables import each
-from tests.truezero.audit.copies import content, verdicts
-from truezero.audit.judge import Audited
+from tests.truezero.audit.copies import Row, content, run_told, verdicts
 from truezero.audit.report import AuditReport, audit
 from truezero.audit.runs import AuditError
 
 FILE = Path(__file__).with_name("read.jsonl")
-Row = dict[str, Any]
 ROWS = tables.lines(FILE)
-COUNTS = ("total_requests", "failed_requests", "input_tokens", "total_tokens", "fingerprint")
-FACTS = ("origin", "evaluation", "settings", "repeat", "attempt", "model", "filled", "unread",
-         "unknown", "environment", "left_out", "no_measurement", "false_zero",
-         "false_points")  # fmt: skip
 
 
 def put(folder: Path, files: Row) -> None:
@@ -51,18 +45,6 @@ def got(file: Path) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def run_told(run: Audited) -> Row:
-    verdict = run.verdict
-    roles = {name: one.health.value for name, one in verdict.roles.items()}
-    counts = {name: getattr(verdict, name) for name in COUNTS}
-    facts = {name: getattr(run, name) for name in FACTS} | {"roles": roles}
-    return {
-        "id": run.id, "task": run.task, "reward": run.reward, "health": verdict.health.value,
-        "rule": verdict.rule, **{name: value for name, value in facts.items() if value},
-        **{name: value for name, value in counts.items() if value is not None},
-    }  # fmt: skip
 
 
 def told(found: AuditReport) -> Row:
