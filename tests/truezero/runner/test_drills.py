@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.provider import Provider, closed_port
+from tests.house import ROOT
 from tests.journeys.test_run import run_unnamed
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.cli.test_cli import truezero
@@ -94,21 +95,23 @@ def one(client: Client, what: Plan) -> DrillReport:
     return drilled
 
 
-def test_a_failure_that_is_swallowed_is_hidden(client: Client, agent: Path) -> None:
+def test_a_failure_that_is_swallowed_is_hidden_and_its_rollout_is_reported(
+    client: Client, agent: Path
+) -> None:
     got = one(client, plan(agent, "auth"))
     assert (got.exit_code, got.hidden, got.conduct) == (0, True, "hid the failure")
     assert (got.verdict.health, got.verdict.subcategory) == ("api_error", "auth")
     assert (got.calls, got.struck, got.retries) == (1, 1, 0)
+    assert client.result(got.rollout_id).status == "success"
+    assert client.verdict(got.rollout_id).provisional is False
 
 
-def test_a_failure_that_is_told_is_not(client: Client, agent: Path) -> None:
+def test_a_failure_that_is_told_is_not_and_what_an_agent_says_is_counted_and_not_kept(
+    client: Client, agent: Path
+) -> None:
     got = one(client, plan(agent, "quota", manner="loud"))
     assert (got.exit_code, got.hidden, got.conduct) == (3, False, "reported it")
     assert got.verdict.subcategory == "quota"
-
-
-def test_what_an_agent_says_is_counted_and_not_kept(client: Client, agent: Path) -> None:
-    got = one(client, plan(agent, "auth", manner="loud"))
     assert (got.output_bytes, got.error_bytes) == (11, 8)
     told = json.dumps(drills.record(got))
     assert "xxx" not in told
@@ -136,26 +139,23 @@ def test_an_agent_that_never_calls_is_told_apart(client: Client) -> None:
     assert got.verdict.health == "suspected_api_error"
 
 
-def test_a_run_that_fails_midway_had_real_answers_before(
-    client: Client, service: Service, agent: Path
-) -> None:
-    got = one(client, plan(agent, "mid_run_quota", calls=3))
-    assert len(service.provider.requests) == 1
-    assert (got.calls, got.struck, got.retries) == (2, 1, 0)
-    assert (got.verdict.rule, got.hidden) == ("interrupted", True)
-
-
-def test_the_failing_call_can_be_chosen(client: Client, service: Service, agent: Path) -> None:
-    got = one(client, plan(agent, "auth", calls=9, at_call=4))
-    assert (got.calls, len(service.provider.requests)) == (4, 3)
-
-
-def test_an_agent_that_ends_before_the_failing_call_hid_nothing(
-    client: Client, agent: Path
-) -> None:
-    got = one(client, plan(agent, "auth", calls=2, at_call=5))
-    assert (got.conduct, got.hidden) == ("did not reach the failing call", False)
-    assert got.verdict.health == "healthy"
+@pytest.mark.parametrize(
+    ("drill", "calls", "at_call", "made", "struck", "rule"),
+    [
+        ("mid_run_quota", 3, None, 2, 1, "interrupted"),
+        ("auth", 9, 4, 4, 1, "interrupted"),
+        ("auth", 2, 5, 2, 0, "healthy"),  # it ended before the failing call
+    ],
+)
+def test_calls_before_the_failing_one_are_the_providers_own(
+    client: Client, service: Service, agent: Path, drill: str, calls: int, at_call: int | None,
+    made: int, struck: int, rule: str,
+) -> None:  # fmt: skip
+    got = one(client, plan(agent, drill, calls=calls, at_call=at_call))
+    assert (got.calls, got.struck, got.retries) == (made, struck, 0)
+    assert len(service.provider.requests) == made - struck
+    assert (got.verdict.rule, got.hidden) == (rule, struck == 1)
+    assert (got.conduct == "did not reach the failing call") is (struck == 0)
 
 
 @pytest.mark.slow
@@ -217,12 +217,6 @@ def test_an_agent_that_succeeds_in_the_end_got_over_it(
     assert (got.verdict.health, got.verdict.recovered_requests) == ("healthy", 2)
 
 
-def test_a_drill_leaves_its_rollout_reported(client: Client, agent: Path) -> None:
-    got = one(client, plan(agent, "auth"))
-    assert client.result(got.rollout_id).status == "success"
-    assert client.verdict(got.rollout_id).provisional is False
-
-
 @pytest.mark.slow
 def test_a_spoilt_answer_is_taken_for_good_and_its_findings_are_named(
     client: Client, agent: Path
@@ -262,7 +256,9 @@ def test_a_slow_answer_is_waited_for_or_not(client: Client, agent: Path) -> None
 
 
 @pytest.mark.slow
-def test_each_drill_is_told_as_it_ends(client: Client, agent: Path) -> None:
+def test_each_drill_is_told_as_it_ends_and_the_table_names_what_was_hidden(
+    client: Client, agent: Path
+) -> None:
     told: list[str] = []
     drilled = drills.run(
         plan(agent, "auth", "empty", "reset"), client, lambda one: told.append(one.drill)
@@ -270,6 +266,10 @@ def test_each_drill_is_told_as_it_ends(client: Client, agent: Path) -> None:
     assert told == [one.drill for one in drilled] == ["auth", "empty", "reset"]
     assert drilled[1].verdict.rule == "empty_answers"
     assert drilled[2].verdict.subcategory == "provider_error"
+    said = table(drilled)
+    assert "Failures hidden behind exit code 0: auth, empty, reset." in said
+    assert "api_error auth" in said
+    assert "suspected_api_error empty_answers" in said
 
 
 def test_an_interrupted_drill_ends_the_agent(client: Client, tmp_path: Path, agent: Path) -> None:
@@ -283,22 +283,20 @@ def test_an_interrupted_drill_ends_the_agent(client: Client, tmp_path: Path, age
         drills.run(plan(agent, "auth", "quota"), client, stop)
 
 
-def test_an_unknown_command_is_one_sentence(client: Client) -> None:
-    what = Plan(command=("no-such-agent-anywhere",), drills=("auth",))
+@pytest.mark.parametrize(
+    ("command", "sentence", "code"),
+    [("no-such-agent-anywhere", "no-such-agent-anywhere: command not found", 127),
+     (f"{ROOT}/README.md", "cannot be executed", 126)],
+)  # fmt: skip
+def test_what_cannot_be_started_is_one_sentence(
+    client: Client, command: str, sentence: str, code: int
+) -> None:
     before = {rollout.id for rollout in client.rollouts()}
-    with pytest.raises(DrillError, match="no-such-agent-anywhere: command not found") as caught:
-        drills.run(what, client)
-    assert caught.value.code == 127
+    with pytest.raises(DrillError, match=sentence) as caught:
+        drills.run(Plan(command=(command,), drills=("auth",)), client)
+    assert caught.value.code == code
     (rollout,) = (rollout for rollout in client.rollouts() if rollout.id not in before)
     assert client.verdict(rollout.id).health == "not_judged"
-
-
-def test_a_file_that_cannot_be_run_is_one_sentence(client: Client, tmp_path: Path) -> None:
-    (tmp_path / "readme").write_text("hello", encoding="utf-8")
-    what = Plan(command=(str(tmp_path / "readme"),), drills=("auth",))
-    with pytest.raises(DrillError, match="cannot be executed") as caught:
-        drills.run(what, client)
-    assert caught.value.code == 126
 
 
 def test_drills_are_chosen_by_name_in_the_tables_order() -> None:
@@ -306,13 +304,6 @@ def test_drills_are_chosen_by_name_in_the_tables_order() -> None:
     assert drills.chosen(["reset", "auth"]) == ("auth", "reset")
     with pytest.raises(DrillError, match=r"unknown fault 'boredom'; choose from auth, quota"):
         drills.chosen(["auth", "boredom"])
-
-
-def test_the_table_names_what_was_hidden(client: Client, agent: Path) -> None:
-    said = table(drills.run(plan(agent, "auth", "empty"), client))
-    assert "Failures hidden behind exit code 0: auth, empty." in said
-    assert "api_error auth" in said
-    assert "suspected_api_error empty_answers" in said
 
 
 @pytest.mark.slow
@@ -333,7 +324,7 @@ def test_the_command_drills_with_a_service_of_its_own(agent: Path) -> None:
 def test_a_wrong_drill_is_one_sentence(tmp_path: Path, service: Service) -> None:
     for arguments, code, sentence in (
         (("--fault", "boredom", "--", "true"), 2, "unknown fault 'boredom'"),
-        (("--fault", "auth", "--", "no-such-agent-anywhere"), 127, "command not found"),
+        (("--fault", "auth", "--", "no-such-agent"), 127, "command not found"),
     ):
         url = str(service.http.base_url)
         said = truezero("drill", *arguments, folder=tmp_path, TRUEZERO_URL=url)
