@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,26 @@ def run_told(run: Audited) -> Row:
         "rule": verdict.rule, **{name: value for name, value in facts.items() if value},
         **{name: value for name, value in counts.items() if value is not None},
     }  # fmt: skip
+
+
+def bare(value: Any) -> Any:
+    """Return a value with each verdict of ours as its rule."""
+    if isinstance(value, dict):
+        verdict = value.keys() >= {"health", "rule"}
+        return value["rule"] if verdict else {name: bare(held) for name, held in value.items()}
+    return [bare(held) for held in value] if isinstance(value, list) else value
+
+
+def changed(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is another in a record, by its path in it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            yield from changed(old.get(name, "absent"), new.get(name, "gone"), f"{place}/{name}")
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, pair in enumerate(zip(old, new, strict=True)):
+            yield from changed(*pair, f"{place}/{number}")
+    elif json.dumps(old) != json.dumps(new):
+        yield place, bare(new)
 
 
 def check_copy(name: str, tmp_path: Path) -> Path:

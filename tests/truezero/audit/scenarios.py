@@ -9,7 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from tests import tables
 
 MODEL = "openai/gpt-5"
 
@@ -65,166 +68,43 @@ class Scenario:
         return sum(120 if each == "ok" else 100 if each == "empty" else 0 for each in self.calls)
 
 
-def api(
-    kind: str, status: int, message: str, *, code: str | None = None, type: str = "error"
-) -> Raised:
-    """An OpenAI-compatible answer as its SDK raises it."""
-    body = {"error": {"message": message, "type": type, "param": None, "code": code}}
-    return Raised(type=kind, text=f"Error code: {status} - {body}", status=status, body=body)
+def raised(
+    type: str, *, sdk: str | None = None, status: int | None = None, message: str = "",
+    code: str | None = None, kind: str = "error", text: str = "", module: str = "openai",
+) -> Raised:  # fmt: skip
+    """An answer as an SDK raises it, or the exception of a client without one."""
+    if sdk is None:
+        return Raised(type=type, text=text, module=module)
+    body: dict[str, Any] = {"error": {"message": message, "type": kind}}
+    if sdk == "openai":
+        body["error"] |= {"param": None, "code": code}
+    elif sdk == "anthropic":
+        body = {"type": "error", "error": {"type": kind, "message": message}}
+    said = f"Error code: {status} - {body}"
+    if sdk == "litellm":
+        body["error"] |= {"type": "None", "code": str(status)}
+        said = f"litellm.{type}: {type}: OpenAIException - {message}"
+        sdk = "litellm.exceptions"
+    return Raised(type=type, text=said, status=status, body=body, module=sdk)
 
 
-def anthropic(kind: str, status: int, type: str, message: str) -> Raised:
-    body = {"type": "error", "error": {"type": type, "message": message}}
-    return Raised(
-        type=kind,
-        text=f"Error code: {status} - {body}",
-        status=status,
-        body=body,
-        module="anthropic",
-    )
+def _read() -> dict[str, tuple[Raised, ...]]:
+    """Read ``raised.jsonl``: exceptions by what they are of."""
+    found: dict[str, list[Raised]] = {}
+    for row in tables.lines(Path(__file__).with_name("raised.jsonl")):
+        found.setdefault(row.pop("cause"), []).append(raised(**row))
+    return {cause: tuple(each) for cause, each in found.items()}
 
 
-def litellm(kind: str, status: int, sentence: str) -> Raised:
-    body = {"error": {"message": sentence, "type": "None", "code": str(status)}}
-    return Raised(
-        type=kind,
-        text=f"litellm.{kind}: {kind}: OpenAIException - {sentence}",
-        status=status,
-        body=body,
-        module="litellm.exceptions",
-    )
-
-
-FAILURES: dict[str, tuple[Raised, ...]] = {
-    "auth": (
-        api(
-            "AuthenticationError",
-            401,
-            "Incorrect API key provided: sk-x***y.",
-            code="invalid_api_key",
-        ),
-        anthropic("AuthenticationError", 401, "authentication_error", "invalid x-api-key"),
-        litellm("AuthenticationError", 401, "Your authentication token is not valid."),
-        api("PermissionDeniedError", 403, "Project does not have access to this organization."),
-    ),
-    "quota": (
-        api(
-            "RateLimitError",
-            429,
-            "You exceeded your current quota, please check your plan and billing details.",
-            code="insufficient_quota",
-            type="insufficient_quota",
-        ),
-        anthropic(
-            "BadRequestError",
-            400,
-            "invalid_request_error",
-            "Your credit balance is too low to access the API.",
-        ),
-        litellm("RateLimitError", 429, "Your account has run out of credits. Please add funds."),
-        api("APIStatusError", 402, "Insufficient Balance"),
-    ),
-    "rate_limit": (
-        api(
-            "RateLimitError",
-            429,
-            "Rate limit reached for requests per min (RPM): Limit 500, Used 500.",
-            code="rate_limit_exceeded",
-            type="requests",
-        ),
-        anthropic(
-            "RateLimitError",
-            429,
-            "rate_limit_error",
-            "This request would exceed the rate limit of 40,000 input tokens per minute.",
-        ),
-        litellm("RateLimitError", 429, "Too many requests, slow down."),
-    ),
-    "provider_error": (
-        api("InternalServerError", 500, "The server had an error while processing your request."),
-        anthropic("APIStatusError", 529, "overloaded_error", "Overloaded"),
-        litellm("ServiceUnavailableError", 503, "upstream connect error or disconnect/reset"),
-        Raised(type="APIConnectionError", text="Connection error."),
-        Raised(type="APITimeoutError", text="Request timed out."),
-    ),
-    "model_not_found": (
-        api(
-            "NotFoundError",
-            404,
-            "The model `gpt-5-huge` does not exist or you do not have access to it.",
-            code="model_not_found",
-        ),
-        anthropic("NotFoundError", 404, "not_found_error", "model: claude-none-1"),
-    ),
-}
-TOO_LONG = (
-    api(
-        "BadRequestError",
-        400,
-        "This model's maximum context length is 128000 tokens. However, your "
-        "messages resulted in 131072 tokens.",
-        code="context_length_exceeded",
-    ),
-    anthropic(
-        "BadRequestError",
-        400,
-        "invalid_request_error",
-        "prompt is too long: 208310 tokens > 200000 maximum",
-    ),
-)
-FILTERED = api(
-    "BadRequestError",
-    400,
-    "The response was filtered due to the prompt triggering Azure OpenAI's content management "
-    "policy.",
-    code="content_filter",
-)
+FAILURES = _read()
+TOO_LONG, (FILTERED,) = FAILURES.pop("too_long"), FAILURES.pop("filtered")
 # What agents, tools and sandboxes raise by themselves; some speak of keys, limits and statuses.
-AGENTS_OWN = (
-    Raised(type="KeyError", text="'answer'", module=""),
-    Raised(type="AssertionError", text="the plan has no steps", module=""),
-    Raised(type="AgentStuckInLoopError", text="Agent got stuck in a loop", module=""),
-    Raised(
-        type="HTTPError",
-        text="404 Client Error: Not Found for url: https://packages.example/foo/",
-        module="requests.exceptions",
-    ),
-    Raised(
-        type="FileNotFoundError", text="[Errno 2] No such file or directory: 'model.txt'", module=""
-    ),
-    Raised(
-        type="RuntimeError",
-        text="docker: toomanyrequests: you have reached your pull rate limit",
-        module="",
-    ),
-    Raised(
-        type="APIError", text="409 Client Error: container is restarting", module="docker.errors"
-    ),
-    Raised(type="PermissionError", text="[Errno 13] Permission denied: '/srv/key'", module=""),
-    Raised(type="ValueError", text="tool call 'search' has an invalid argument: limit", module=""),
-    Raised(type="TimeoutError", text="command timed out after 60 seconds", module=""),
-)
-SANDBOX = (
-    Raised(type="EnvironmentStartTimeoutError", text="sandbox did not start in 600 s", module=""),
-    Raised(type="RuntimeError", text="docker daemon is not running", module=""),
-)
+AGENTS_OWN, SANDBOX = FAILURES.pop("agent"), FAILURES.pop("sandbox")
 KINDS = (
-    "passed",
-    "honest_zero",
-    "recovered",
-    "agent_error",
-    "context_length",
-    "timeout",
-    "max_steps",
-    "sandbox",
-    "swallowed",
-    "raised",
-    "midway_swallowed",
-    "midway_raised",
-    "empty",
-    "no_call",
+    "passed", "honest_zero", "recovered", "agent_error", "context_length", "timeout", "max_steps",
+    "sandbox", "swallowed", "raised", "midway_swallowed", "midway_raised", "empty", "no_call",
     "not_recorded",
-)
+)  # fmt: skip
 
 
 def scenarios(count: int, seed: int = 19) -> Iterator[Scenario]:

@@ -1,4 +1,4 @@
-"""What audit makes of one error, answer, log or run, in every field: the rows of ``told/``.
+"""What audit makes of an error, answer, log, run or trace, in every field: ``told/``'s rows.
 
 A file there has the name of its function below. A row is what the function is ``given`` and
 what is ``told``, without what holds nothing.
@@ -8,9 +8,10 @@ what is ``told``, without what holds nothing.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ from classifier.records import ExecutionStatus, Outcome, RolloutRecord
 from classifier.verdicts import Layer
 from tests import golden, tables
 from tests.tables import each
-from tests.truezero.audit.copies import Row, run_told
+from tests.truezero.audit import test_mask as traces
+from tests.truezero.audit.copies import Row, changed, run_told
 from truezero.audit.agent_logs import agent_log, read_log
 from truezero.audit.answers import call_of, content, tokens_of
 from truezero.audit.errors import client_error, failed_call, unsent
 from truezero.audit.judge import audited
+from truezero.audit.mask import WireVerdicts, mask, response_ids, summary
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 FOLDER = Path(__file__).with_name("told")
@@ -79,8 +82,31 @@ def runs(
     return run_told(run) | known({"why": run.why, **verdict})
 
 
+def masks(
+    records: list[Row], calls: Mapping[str, list[Row]] | None = None, *, failed: Sequence[str] = (),
+    verdicts: Mapping[str, Row] | None = None, shared: Sequence[str] = (), **how: Any,
+) -> Row:  # fmt: skip
+    """``number`` of a call names it, beside what is another of it than of an answered one."""
+    played = {name: [traces.call(**one) for one in each] for name, each in (calls or {}).items()}
+    wire = traces.verdicts(played, failed, shared).to_json()
+    for name, facts in (verdicts or {}).items():
+        wire["verdicts"][name] |= facts
+    before = copy.deepcopy(records)
+    try:
+        masked = mask(records, WireVerdicts.from_json(json.loads(json.dumps(wire))), **how)
+    except ValueError as refused:
+        return {"refused": str(refused)}
+    assert records == before
+    return known({
+        "traces": list(map(known, masked.traces)), "absent": list(map(known, masked.absent)),
+        "resample": masked.resample, "shared_missing": masked.shared_missing,
+        "kept": len(masked.kept), "ids": response_ids(records), "summary": summary(masked),
+        "changed": dict(changed(records, masked.records)),
+    })  # fmt: skip
+
+
 TOLD: Mapping[str, Callable[..., Row]] = {
-    function.__name__: function for function in (errors, answers, logs, runs)
+    function.__name__: function for function in (errors, answers, logs, runs, masks)
 }
 
 

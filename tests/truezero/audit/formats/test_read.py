@@ -12,7 +12,6 @@ there, by the path in its record, of verdicts the rule; and it is judged as its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import pytest
 from classifier.verdicts import Policy
 from tests import golden, tables
 from tests.tables import each
-from tests.truezero.audit.copies import Row, content, run_told, verdicts
+from tests.truezero.audit.copies import Row, changed, content, run_told, verdicts
 from truezero.audit.report import AuditReport, audit
 from truezero.audit.runs import AuditError
 
@@ -57,26 +56,6 @@ def told(found: AuditReport) -> Row:
         "format": found.format, "runs": [run_told(run) for run in found.runs], "parts": parts,
         **{name: value for name, value in more.items() if value},
     }  # fmt: skip
-
-
-def bare(value: Any) -> Any:
-    """Return a value with each verdict of ours as its rule."""
-    if isinstance(value, dict):
-        verdict = value.keys() >= {"health", "rule"}
-        return value["rule"] if verdict else {name: bare(held) for name, held in value.items()}
-    return [bare(held) for held in value] if isinstance(value, list) else value
-
-
-def changed(old: Any, new: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is another in a record, by its path in it."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for name in {**old, **new}:
-            yield from changed(old.get(name, "absent"), new.get(name, "gone"), f"{place}/{name}")
-    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
-        for number, pair in enumerate(zip(old, new, strict=True)):
-            yield from changed(*pair, f"{place}/{number}")
-    elif json.dumps(old) != json.dumps(new):
-        yield place, bare(new)
 
 
 def read(row: Row, folder: Path) -> Row:
