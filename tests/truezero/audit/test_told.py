@@ -1,7 +1,7 @@
-"""What audit makes of an error, answer, log, run or trace, in every field: ``told/``'s rows.
+"""Rows of ``told/``: an error, answer, log, run, report or trace, and all that audit makes of it.
 
 A file there has the name of its function below. A row is what the function is ``given`` and
-what is ``told``, without what holds nothing.
+what is ``told``, in every field that holds something.
 
 ``UPDATE_GOLDEN=1 pytest tests/truezero/audit/test_told.py`` rewrites what is told.
 """
@@ -27,8 +27,9 @@ from tests.truezero.audit.copies import Row, changed, run_told
 from truezero.audit.agent_logs import agent_log, read_log
 from truezero.audit.answers import call_of, content, tokens_of
 from truezero.audit.errors import client_error, failed_call, unsent
-from truezero.audit.judge import audited
+from truezero.audit.judge import Audited, audited
 from truezero.audit.mask import WireVerdicts, mask, response_ids, summary
+from truezero.audit.report import as_json, lines, report
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 FOLDER = Path(__file__).with_name("told")
@@ -61,25 +62,35 @@ def logs(output: str) -> Row:
     return known(agent_log(output))
 
 
-def runs(
-    *,
-    calls: list[Row] | None = None,
-    error: Row | None = None,
-    status: str = "success",
-    **facts: Any,
-) -> Row:
+def finished(
+    calls: list[Row] | None = None, error: Row | None = None, status: str = "success",
+    settings: list[list[str]] | None = None, **facts: Any,
+) -> Audited:  # fmt: skip
     def call(of: Row) -> RecordedCall:
         failed = of.get("error")
         return RecordedCall(**{**of, "error": None if failed is None else RecordedError(**failed)})
 
-    run = audited(FinishedRun(
-        id="r", task="t", **facts, status=ExecutionStatus(status),
+    return audited(FinishedRun(
+        **{"id": "r", "task": "t", **facts}, status=ExecutionStatus(status),
+        settings=tuple((name, value) for name, value in settings or ()),
         error=None if error is None else RecordedError(**error),
         calls=None if calls is None else tuple(map(call, calls)),
     ))  # fmt: skip
+
+
+def runs(**facts: Any) -> Row:
+    run = finished(**facts)
     names = ("cause", "layer", "provisional", "status_counts", "warnings")
     verdict = {name: getattr(run.verdict, name) for name in names}
     return run_told(run) | known({"why": run.why, **verdict})
+
+
+def reports(runs: list[Row]) -> Row:
+    found = report([finished(**each) for each in runs], format_name="benchflow", path="jobs")
+    as_said = as_json(found)
+    for item in as_said["items"]:  # of its verdict, what files may be silent about
+        item["verdict"] = {name: item["verdict"][name] for name in ("rule", "total_requests")}
+    return {"lines": [*lines(found)], "sound": found.sound, "judged": found.judged, **as_said}
 
 
 def masks(
@@ -106,7 +117,7 @@ def masks(
 
 
 TOLD: Mapping[str, Callable[..., Row]] = {
-    function.__name__: function for function in (errors, answers, logs, runs, masks)
+    function.__name__: function for function in (errors, answers, logs, runs, reports, masks)
 }
 
 

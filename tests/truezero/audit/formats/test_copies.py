@@ -1,4 +1,4 @@
-"""What a copy says where its harness looks for it, of generated runs of each kind."""
+"""Copies with verdicts, of generated runs of each kind: each says them where its harness looks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from truezero.audit.report import audit
 
 
 def test_a_copy_is_an_export_still(tmp_path: Path) -> None:
-    copy = check_copy("truezero", tmp_path) / "export.jsonl"
+    copy = check_copy("truezero", tmp_path, over=True) / "export.jsonl"
     lines = copy.read_text().splitlines()
     marked = [record for record in map(json.loads, lines) if "truezero" in record]
     assert {record["record"] for record in marked} == {"rollout"}

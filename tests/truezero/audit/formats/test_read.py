@@ -1,4 +1,4 @@
-"""What audit reads of each harness's files, in every field: the rows of ``read.jsonl``.
+"""Rows of ``read.jsonl``: files as harnesses write them, and all that audit reads of them.
 
 ``files`` of a row are by their path in the folder that is audited, or in it the one at ``path``:
 JSON, JSON by lines, or text. It may name a ``format``, a ``map`` of fields, and terms of a
