@@ -87,7 +87,7 @@ def runs(**facts: Any) -> Row:
 
 def reports(runs: list[Row]) -> Row:
     found = report([finished(**each) for each in runs], format_name="benchflow", path="jobs")
-    as_said = as_json(found)
+    as_said: Any = as_json(found)
     for item in as_said["items"]:  # of its verdict, what files may be silent about
         item["verdict"] = {name: item["verdict"][name] for name in ("rule", "total_requests")}
     return {"lines": [*lines(found)], "sound": found.sound, "judged": found.judged, **as_said}

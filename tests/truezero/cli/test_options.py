@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.exceptions import Exit
+from click.testing import CliRunner
 
 from tests.fakes.provider import closed_port
-from tests.truezero.cli.test_cli import truezero
-from truezero.cli import options
+from truezero.cli import app, options
 
 
 @pytest.fixture(autouse=True)
@@ -73,11 +73,10 @@ def test_a_service_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixtu
         ["doctor"], ["run", "--", "true"], ["drill", "--", "true"],
     ],
 )  # fmt: skip
-def test_an_address_without_a_scheme_is_one_sentence_of_every_command(
-    words: list[str], tmp_path: Path
-) -> None:
-    done = truezero(*words, folder=tmp_path, TRUEZERO_URL="localhost:8383")
-    assert done.returncode == (4 if words[0] == "check" else 1)
+def test_an_address_without_a_scheme_is_one_sentence_of_every_command(words: list[str]) -> None:
+    os.environ["TRUEZERO_URL"] = "localhost:8383"
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == (4 if words[0] == "check" else 1)
     assert done.stderr == (
         "truezero: the service's address 'localhost:8383' does not begin with http:// or https://: "
         "set TRUEZERO_URL to the whole URL, for example http://localhost:8383\n"
@@ -87,18 +86,20 @@ def test_an_address_without_a_scheme_is_one_sentence_of_every_command(
 @pytest.mark.parametrize("command", ["run", "drill"])
 @pytest.mark.parametrize("words", [("--agnet", "codex"), ("--agnet", "codex", "--", "true")])
 def test_a_misspelt_option_before_a_command_is_not_the_command(
-    command: str, words: tuple[str, ...], tmp_path: Path
+    command: str, words: tuple[str, ...]
 ) -> None:
-    done = truezero(command, *words, folder=tmp_path)
-    assert done.returncode == 2
+    done = CliRunner().invoke(app, [command, *words])
+    assert done.exit_code == 2
     assert "No such option '--agnet'" in done.stderr
     assert "'--agent'" in done.stderr
 
 
 @pytest.mark.parametrize("named", ["option", "variable"])
-def test_a_service_that_was_named_is_not_replaced_for_drills(named: str, tmp_path: Path) -> None:
+def test_a_service_that_was_named_is_not_replaced_for_drills(named: str) -> None:
     url = f"http://127.0.0.1:{closed_port()}"
-    option, more = (["--url", url], {}) if named == "option" else ([], {"TRUEZERO_URL": url})
-    done = truezero("drill", *option, "--", "true", folder=tmp_path, **more)
-    assert (done.returncode, done.stdout) == (1, "")
+    if named == "variable":
+        os.environ["TRUEZERO_URL"] = url
+    option = ["--url", url] if named == "option" else []
+    done = CliRunner().invoke(app, ["drill", *option, "--", "true"])
+    assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"truezero: cannot reach a truezero service at {url}")
