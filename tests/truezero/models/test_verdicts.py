@@ -13,6 +13,7 @@ from classifier import judge, result
 from classifier.codec import encode_verdict
 from tests.api_examples import text as examples
 from tests.builders import calls, limit_reached, rollout
+from tests.tables import each
 from truezero.models.verdicts import Result, Verdict
 
 _ANSWERS = json.loads(examples())
@@ -31,7 +32,7 @@ def test_a_verdict_of_release_0_1_is_read() -> None:
     assert (old.validity, old.validity_coverage, old.roles, old.excluded_by) == ([], {}, {}, [])
 
 
-@pytest.mark.parametrize("field", [name for name in VERDICT if name not in SINCE_0_2])
+@each("field", [name for name in VERDICT if name not in SINCE_0_2])
 def test_a_verdict_without_a_field_of_release_0_1_is_none(field: str) -> None:
     with pytest.raises(ValidationError, match=field):
         Verdict.model_validate({k: v for k, v in VERDICT.items() if k != field})

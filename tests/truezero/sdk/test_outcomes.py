@@ -274,34 +274,30 @@ def test_a_batch_that_loses_its_service_midway_has_all_its_results(
 
 
 @both
-@pytest.mark.parametrize(
-    "page",
-    [
-        Page(502),
-        Page(503, b'{"message": "no healthy upstream"}', "application/json"),
-        Page(504, b"", "text/plain"),
-        Page(200, b"<html>Back soon</html>"),
-        Page(404, b"default backend - 404", "text/plain"),
-        Page(302),
-        Page(520),
-    ],
-    ids=lambda page: str(page.status),
-)
 def test_what_a_balancer_answers_for_a_service_is_no_answer_to_an_outcome(
-    kind: str, page: Page, place: Path, tmp_path: Path
+    kind: str, place: Path, tmp_path: Path
 ) -> None:
     clock = Clock()
     with living(tmp_path) as url, Balancer(url) as balancer:
-        run_agent(ask(kind, clock, url, "register", id="r"))
-        balancer.page = page
 
         def back() -> None:
             balancer.page = None
 
         clock.then = back
-        result = ask(kind, clock, balancer.url, "report", "r", rewards=0.5)
-    assert result.rewards == {"reward": 0.5}
-    assert clock.slept == [0.25]
+        for number, page in enumerate((
+            Page(502),
+            Page(503, b'{"message": "no healthy upstream"}', "application/json"),
+            Page(504, b"", "text/plain"),
+            Page(200, b"<html>Back soon</html>"),
+            Page(404, b"default backend - 404", "text/plain"),
+            Page(302),
+            Page(520),
+        )):  # fmt: skip
+            run_agent(ask(kind, clock, url, "register", id=f"r{number}"))
+            balancer.page = page
+            clock.slept.clear()
+            result = ask(kind, clock, balancer.url, "report", f"r{number}", rewards=0.5)
+            assert (result.rewards, clock.slept) == ({"reward": 0.5}, [0.25]), page
     assert list(place.iterdir()) == []
 
 
@@ -330,17 +326,18 @@ def test_a_service_that_dies_between_the_outcome_and_its_verdict_is_waited_for_t
 
 
 @both
-@pytest.mark.parametrize(("facts", "status"), [({"rewards": 0.0}, 409), ({"tool_calls": -1}, 422)])
 def test_an_outcome_that_the_service_itself_refuses_is_refused_at_once_and_not_kept(
-    kind: str, facts: dict[str, Any], status: int, place: Path, tmp_path: Path
+    kind: str, place: Path, tmp_path: Path
 ) -> None:
     clock = Clock()
+    refused: list[tuple[dict[str, Any], int]] = [({"rewards": 0.0}, 409), ({"tool_calls": -1}, 422)]
     with living(tmp_path) as url:
         ask(kind, clock, url, "report", "r", rewards=1.0)
-        with pytest.raises(truezero.ServiceError) as caught:
-            ask(kind, clock, url, "report", "r", **facts)
-    assert not isinstance(caught.value, truezero.Undelivered)
-    assert caught.value.status == status
+        for facts, status in refused:
+            with pytest.raises(truezero.ServiceError) as caught:
+                ask(kind, clock, url, "report", "r", **facts)
+            assert not isinstance(caught.value, truezero.Undelivered)
+            assert caught.value.status == status
     assert not place.exists()
     assert clock.slept == []
 
