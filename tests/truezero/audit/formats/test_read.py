@@ -21,6 +21,7 @@ from classifier.verdicts import Policy
 from tests import golden, tables
 from tests.tables import each
 from tests.truezero.audit.copies import Row, changed, content, run_told, verdicts
+from truezero.audit.formats.mapped import field_map
 from truezero.audit.report import AuditReport, audit
 from truezero.audit.runs import AuditError
 
@@ -63,11 +64,13 @@ def read(row: Row, folder: Path) -> Row:
     runs = folder / "runs"
     put(runs, row["files"])
     path, out = runs / row.get("path", "."), folder / "copy" / row.get("path", ".")
-    how: Row = {"fields": row.get("map"), "name": row.get("format")}
+    how: Row = {"name": row.get("format")}
     if "policy" in row:
         how["policy"] = Policy(**row["policy"])
     before = content(runs)
     try:
+        if "map" in row:
+            how["fields"] = field_map(row["map"])
         found = audit(path, write="write" in row, out=out if "write" in row else None, **how)
     except AuditError as error:
         return {"told": {"refused": str(error).replace(f"{runs}/", "").replace(str(runs), ".")}}
