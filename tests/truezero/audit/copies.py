@@ -16,7 +16,8 @@ RUNS = 3 * len(KINDS)  # each kind in both of a format's variants
 
 
 Row = dict[str, Any]
-COUNTS = ("total_requests", "failed_requests", "input_tokens", "total_tokens", "fingerprint")
+COUNTS = ("total_requests", "failed_requests", "input_tokens", "total_tokens", "fingerprint",
+          "lane")  # fmt: skip
 FACTS = ("origin", "evaluation", "settings", "repeat", "attempt", "model", "filled", "unread",
          "unknown", "environment", "left_out", "no_measurement", "false_zero",
          "false_points")  # fmt: skip
