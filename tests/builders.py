@@ -41,9 +41,12 @@ stand in one text, with spaces between.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from classifier.batch_summary import ScoredBatch
+from classifier.batches import Entry
 from classifier.causes import status_only
 from classifier.records import (
     READ_REQUEST_BYTES,
@@ -70,8 +73,10 @@ from classifier.references import (
     ReferenceCall,
     ReferenceSeries,
 )
+from classifier.repeat_counts import CountedRollout
 from classifier.rules import references_wanted
 from classifier.verdicts import Policy, Subcategory
+from classifier.whole_batch import whole_batch
 
 MODEL, SIDE_MODEL, UPSTREAM, KEY = "gpt-5", "gpt-5-mini", "openai", "3f9a"
 STARTED = 1_790_000_000.0
@@ -395,3 +400,8 @@ def asked(
     needs = references_wanted(seen, Policy(agents="untrusted"))
     found = {x.id: series(text, not_run=not_run, running=running) for x in needs}
     return replace(seen, references=found)
+
+
+def summarized(entries: Iterable[Entry]) -> ScoredBatch:
+    """Summarise a batch of rollouts that began one after the other."""
+    return whole_batch(CountedRollout(each, float(n)) for n, each in enumerate(entries)).summary()

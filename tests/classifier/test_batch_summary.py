@@ -1,90 +1,71 @@
-"""A batch's summary from its sums is the one that its rollouts give."""
+"""A batch's summary from its sums; what rollouts come to: `test_batches`."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
 
 from classifier.batch_summary import (
     Excused,
     Named,
-    ReportedCounts,
+    ScoredBatch,
     check_of,
     declared_in,
     exclusion_in,
-    scores_of,
     summary_of,
+    why_no_score,
 )
 from classifier.batches import Entry, excused, task_repeats
 from classifier.repeat_counts import CountedRollout, part_of
-from tests.classifier.entries_summary import reported_zeros, scores, summarize
-from tests.classifier.test_repeat_counts import ENTRIES, entry, shapes
+from tests.classifier.test_repeat_counts import entry, shapes
 from tests.tables import each
 
 
-@given(entries=ENTRIES)
-def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
+def summary(*entries: Entry) -> ScoredBatch:
+    """Summarise these as the store does, which names nothing of them here."""
     part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    # With a key registered, rewards under others are no reason to have no score.
-    found = scores_of(part.counts, shapes(part), score_key="key")
-    expected = scores(task_repeats(entries))
-    for name in ("total", "scoreable", "scored", "coverage", "score_all", "score_effective",
-                 "score_reported", "score_worst", "score_best", "score_first", "score_retried",
-                 "retried", "score_ci"):  # fmt: skip
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
-    assert found.pass_at == expected.pass_at
+    return summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
 
 
-@given(entries=ENTRIES)
-def test_zeros_are_those_of_the_slots(entries: list[Entry]) -> None:
-    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    expected = reported_zeros(task_repeats(entries))
-    found = ReportedCounts.of(part.counts, "zero")
-    assert found is not None
-    assert (found.reported, found.not_measured) == (expected.reported, len(expected.not_measured))
-    assert found.by_cause == expected.by_cause
-
-
-def test_a_summary_is_that_of_the_entries() -> None:
-    entries = [
+def test_a_summary_is_the_sum_of_what_is_known() -> None:
+    told = summary(
         entry("a", reward=1.0, subcategory="auth", input_tokens=3, summed_calls=2, cost_usd=0.5),
         entry("b", validity=" suspect stalled ", input_tokens=None, provisional=True),
-    ]
-    part = part_of(
-        [CountedRollout(each, float(n), fallbacks="m\nn") for n, each in enumerate(entries)]
     )
-    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
-    expected = summarize(entries)
-    for name in ("health", "subcategory", "fingerprint", "input_tokens", "total_tokens", "calls",
-                 "cost_usd", "pending", "validity", "validity_checks", "exclusion"):  # fmt: skip
-        assert getattr(found, name) == getattr(expected, name), name
-    assert (found.check.valid, found.check.total) == (False, 1), "the line of b, not read here"
+    assert (told.health, told.subcategory, told.fingerprint) == ({"healthy": 2}, {"auth": 1}, {})
+    assert (told.input_tokens, told.total_tokens, told.calls, told.cost_usd) == (3, None, 2, 0.5)
+    assert (told.pending, told.validity, told.validity_checks) == (
+        1, {"suspect": 1}, {"stalled": 1},
+    )  # fmt: skip
+    assert (told.check.valid, told.check.total) == (False, 1), "the line of b, not read here"
+
+
+def test_rewards_of_which_none_is_the_score_are_a_reason_unless_a_key_is_registered() -> None:
+    part = part_of([CountedRollout(entry("a", unnamed=(("a", 0.0), ("b", 1.0))), 0.0)])
+    assert (why_no_score(part.counts, None) or "").startswith("no score: ")
+    assert why_no_score(part.counts, "a") is None
+
+
+def test_models_that_registrations_name_are_told_apart() -> None:
+    part = part_of([CountedRollout(entry(n), 0.0, fallbacks="m\nn") for n in "ab"])
     assert declared_in(part.counts) == ["m", "n"]
 
 
 def test_a_zero_that_a_policy_leaves_out_is_excluded_and_not_healthy() -> None:
     left_out = entry("a", reward=0.0, scoreable="no")  # as where `max_steps` is to be excluded
-    part = part_of([CountedRollout(left_out, 0.0)])
-    zeros = ReportedCounts.of(part.counts, "zero")
-    assert zeros is not None
+    zeros = summary(left_out).zeros
     assert (zeros.reported, zeros.by_cause) == (1, {"excluded": 1})
 
 
 def test_time_that_was_lost_or_waited_is_summed_up_where_it_is_known() -> None:
-    entries = [entry("a", lost_s=0.1, held_s=2.5), entry("b", lost_s=0.2), entry("c")]
-    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
+    found = summary(entry("a", lost_s=0.1, held_s=2.5), entry("b", lost_s=0.2), entry("c"))
     assert found.lost_s == pytest.approx(0.3)
     assert found.held_s == 2.5
-    unknown = part_of([CountedRollout(entry("c"), 0.0)])
-    found = summary_of(unknown.counts, shapes(unknown), Named(), exclusion_in(unknown.counts, {}))
+    found = summary(entry("c"))
     assert (found.lost_s, found.held_s) == (None, None)
 
 
 def test_scores_that_no_model_earned_are_counted_and_make_no_batch_invalid() -> None:
-    entries = [entry("a", unearned=True, reward=1.0), entry("b", unearned=True), entry("c")]
-    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
+    found = summary(entry("a", unearned=True, reward=1.0), entry("b", unearned=True), entry("c"))
     assert found.unearned == 2
     assert found.check.lines[-1] == "no model earned the score of 2 rollouts (unearned)"
     assert found.check.total == len(found.check.lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -10,21 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, judge, result
-from classifier.batches import Entry, Scores, reward_of, task_repeats
+from classifier.batch_summary import Check
+from classifier.batches import Entry, RewardSpan, Scores, reward_of, task_repeats
 from classifier.statistics import wilson
-from tests.builders import rollout
-from tests.classifier.entries_summary import check, scores, summarize
+from tests.builders import rollout, summarized
 from tests.tables import each
+
+_NUMBERS = count()
 
 
 def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:
     rewards = None if reward is None else {"reward": reward}
-    seen = rollout(text, rewards=rewards, **{"task": None, "id": f"r-{text}-{reward}", **said})
+    seen = rollout(text, rewards=rewards, **{"task": None, "id": f"r-{next(_NUMBERS)}", **said})
     return Entry.of(result(seen, judge(seen)))
 
 
 def scored(*records: Entry) -> Scores:
-    return scores(task_repeats(records))
+    return summarized(records).scores
+
+
+def checked(*records: Entry) -> Check:
+    return summarized(records).check
 
 
 def test_a_dead_rollout_counts_zero_today_and_nothing_in_truth() -> None:
@@ -66,6 +73,8 @@ def test_a_score_has_an_interval_over_tasks_and_a_chance_that_a_repeat_passes() 
     first, second = told.pass_at or ()
     assert (first.k, first.estimate, first.tasks, first.of) == (1, 1.0, 2, 3)
     assert (second.k, second.estimate, second.tasks, second.of) == (2, 1.0, 1, 3)
+    graded = scored(*(sample(n, 0, "200", 0.5) for n in range(2)))
+    assert graded.pass_at is None, "nothing passes where rewards are no 0 or 1"
     alone = scored(record("200", 1.0), record("200", 0.0))
     assert alone.score_ci == wilson(0.5, 2), "each rollout without a task stands for itself"
     assert alone.pass_at is None
@@ -106,6 +115,17 @@ def test_the_reward_that_counts(
     assert reward_of(result(seen, judge(seen))) == reward
 
 
+def test_rewards_lie_in_0_to_1_unless_one_does_not_or_a_range_was_registered() -> None:
+    for span, bounds in (
+        (RewardSpan(), (0.0, 1.0)),
+        (RewardSpan(0.0, 1.0), (0.0, 1.0)),
+        (RewardSpan(0.0, 2.0), None),
+        (RewardSpan(-1.0, 0.5), None),
+        (RewardSpan(0.0, 2.0, (-5.0, 5.0)), (-5.0, 5.0)),
+    ):
+        assert span.bounds == bounds, span
+
+
 # ── attempts ─────────────────────────────────────────────────────────────────
 
 
@@ -125,7 +145,7 @@ def test_running_again_until_it_passes_changes_no_score_and_shows() -> None:
     told = scored(*again, attempt(0, "200", 1.0, task="t2"))
     assert (told.total, told.score_effective, told.score_first) == (2, 0.5, 0.5)
     assert told.retried_after_score == ("t1",)
-    assert check(task_repeats(again)).lines == (
+    assert checked(*again).lines == (
         "t1: run again although a score was there: only the first one counts",
     )
 
@@ -192,7 +212,7 @@ def test_repeats_of_a_task_are_compared_as_one_task() -> None:
         for n in range(7)
         for repeat in range(2)
     ]  # fmt: skip
-    (lane,) = summarize(entries).exclusion.comparisons
+    (lane,) = summarized(entries).exclusion.comparisons
     assert (lane.tasks, lane.other_tasks, lane.significant) == (7, 7, True)
 
 
@@ -200,13 +220,12 @@ def test_repeats_of_a_task_are_compared_as_one_task() -> None:
 
 
 def test_a_batch_is_valid_when_every_slot_was_measured() -> None:
-    good = task_repeats([record("200", 0.0), attempt(0, "503"), attempt(1, "200", 1.0)])
-    assert check(good).valid is True
-    assert check(good).lines == ()
+    good = checked(record("200", 0.0), attempt(0, "503"), attempt(1, "200", 1.0))
+    assert (good.valid, good.lines, good.total) == (True, (), 0)
 
 
 def test_every_slot_that_is_no_measurement_has_its_line() -> None:
-    told = check(task_repeats([record("200"), record("401*4", task="task-7"), record("", id="r9")]))
+    told = checked(record("200"), record("401*4", task="task-7"), record("", id="r9"))
     assert told.valid is False
     assert told.lines == (
         (
@@ -222,14 +241,14 @@ def test_every_slot_that_is_no_measurement_has_its_line() -> None:
 
 def test_a_batch_that_is_not_over_is_not_valid() -> None:
     seen = rollout("200", running=True)
-    told = check(task_repeats([Entry.of(result(seen, judge(seen)))]))
+    told = checked(Entry.of(result(seen, judge(seen))))
     assert told.lines == (
         "task-7: not finished: its runner has not reported, or calls are in flight",
     )
 
 
 def test_a_rollout_that_no_model_answered_is_not_decided() -> None:
-    told = check(task_repeats([record("302+empty", id="r3")]))
+    told = checked(record("302+empty", id="r3"))
     assert told.lines[1:] == (
         (
             "r3: not known if it counts: evidence is missing (no output of the model was read); "
@@ -247,7 +266,7 @@ def aborted(name: str, **policy: Any) -> Entry:
 
 
 def test_a_spoilt_measurement_takes_its_slot_away() -> None:
-    batch = summarize([record("200", 0.0), aborted("t1")])
+    batch = summarized([record("200", 0.0), aborted("t1")])
     assert (batch.check.valid, batch.scores.scoreable, batch.scores.score_effective) == (
         False,
         1,
@@ -265,7 +284,7 @@ def test_a_spoilt_measurement_takes_its_slot_away() -> None:
 def test_what_is_found_and_counts_all_the_same_is_said_and_leaves_a_batch_valid() -> None:
     slow = record("200")._replace(rollout_id="t2", validity=" suspect starved serving_changed ")
     mild = record("200")._replace(rollout_id="t3", validity=" info serving_changed ")
-    batch = summarize([aborted("t1", validity="none"), slow, mild])
+    batch = summarized([aborted("t1", validity="none"), slow, mild])
     assert (batch.check.valid, batch.scores.scoreable) == (True, 3)
     assert batch.check.lines == (
         "invalid, and counted all the same: t1 (engine_aborted)",
@@ -273,7 +292,7 @@ def test_what_is_found_and_counts_all_the_same_is_said_and_leaves_a_batch_valid(
     )
     assert batch.validity == {"invalid": 1, "suspect": 1, "info": 1}
     assert batch.validity_checks == {"serving_changed": 2, "engine_aborted": 1, "starved": 1}
-    many = summarize([slow._replace(rollout_id=f"r{n}") for n in range(12)])
+    many = summarized([slow._replace(rollout_id=f"r{n}") for n in range(12)])
     (line,) = many.check.lines
     assert line.startswith("suspect, and counted all the same: 12 rollouts: r0 (starved), ")
     assert line.count("(starved)") == 10
@@ -281,13 +300,13 @@ def test_what_is_found_and_counts_all_the_same_is_said_and_leaves_a_batch_valid(
 
 def test_sums_say_how_many_calls_they_stand_on() -> None:
     told = record("200")._replace(summed_calls=5, tokens_known_calls=4, cost_known_calls=0)
-    batch = summarize([told, told._replace(cost_known_calls=5), record("200")])
+    batch = summarized([told, told._replace(cost_known_calls=5), record("200")])
     assert (batch.calls, batch.tokens_known_calls, batch.cost_known_calls) == (10, 8, 5)
-    assert summarize([record("200")]).calls is None
+    assert summarized([record("200")]).calls is None
 
 
 def test_a_batch_is_summed_over_every_attempt() -> None:
-    batch = summarize([attempt(0, "401"), attempt(1, "429 200", 1.0), record("", 0.0)])
+    batch = summarized([attempt(0, "401"), attempt(1, "429 200", 1.0), record("", 0.0)])
     assert batch.health == {"api_error": 1, "healthy": 1, "suspected_api_error": 1}
     assert batch.subcategory == {"auth": 1}
     assert batch.fingerprint == {"auth:401": 1, "suspected:zero_signal": 1}
@@ -333,7 +352,7 @@ def test_exclusions_that_strike_hard_tasks_make_a_batch_invalid() -> None:
 
     hard = [repeats(f"hard-{n}", ("401", 0.0), ("200", 0.0)) for n in range(7)]
     easy = [repeats(f"easy-{n}", ("200", 1.0), ("200", 1.0)) for n in range(7)]
-    batch = summarize([entry for group in (*hard, *easy) for entry in group])
+    batch = summarized([entry for group in (*hard, *easy) for entry in group])
     assert batch.exclusion.bias is True
     assert batch.exclusion.p == 2 / 3432
     assert batch.check.lines[0] == (
@@ -344,7 +363,7 @@ def test_exclusions_that_strike_hard_tasks_make_a_batch_invalid() -> None:
         repeats(f"task-{n}", ("401" if n % 2 else "200", 0.0), ("200", float(n % 4 > 1)))
         for n in range(16)
     ]
-    fair = summarize([entry for group in struck_at_random for entry in group])
+    fair = summarized([entry for group in struck_at_random for entry in group])
     assert fair.exclusion.bias is False
     assert not any("bias" in line for line in fair.check.lines)
 
@@ -355,4 +374,4 @@ def test_what_a_later_attempt_filled_is_no_exclusion() -> None:
         for n in range(12)
         for attempt, text, reward in ((0, "401", 0.0), (1, "200", 1.0))
     ]
-    assert summarize(entries).exclusion.comparisons == ()
+    assert summarized(entries).exclusion.comparisons == ()

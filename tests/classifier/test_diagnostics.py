@@ -20,8 +20,7 @@ from classifier.diagnostics import (
     kinds,
 )
 from classifier.records import RolloutRecord
-from tests.builders import rollout
-from tests.classifier.entries_summary import summarize
+from tests.builders import rollout, summarized
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_a_new_kind_is_one_declaration(slow_kind: type[Diagnostic]) -> None:
     seen = rollout("429 200")
     record = result(seen, judge(seen))
     assert encode_result(record)["slow_info"] == {"lost_s": 1.0}
-    batch = summarize([Entry.of(record)])
+    batch = summarized([Entry.of(record)])
     assert batch.summaries == ("1 waited for a provider",)
     assert batch.check.lines == ("task-7: counts: the model answered 1 of 2 calls",)
     assert batch.check.valid is False

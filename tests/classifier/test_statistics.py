@@ -1,27 +1,35 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
-from math import isclose
+from math import fsum, isclose
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.statistics import (
+    Cluster,
     Exclusion,
+    Interval,
     PassAt,
+    Passed,
     Repeat,
+    TaskMean,
+    Zeros,
+    exclusion_of,
     fisher_p,
     holm,
+    interval_of,
     paired_interval,
+    pass_at_of,
     permutation_p,
     student_t,
     unbiased,
     wilson,
 )
-from tests.classifier.entries_summary import TaskRewards, exclusion, pass_at, score_interval
 from tests.tables import each
 
 # --- Exclusions that bias a mean are found, honest ones are not -----------------------------------
@@ -78,6 +86,23 @@ def test_holm_adjusts_as_in_his_paper() -> None:
     }  # fmt: skip
     assert holm({"a": 0.6, "b": 0.7}) == {"a": 1.0, "b": 1.0}
     assert holm({}) == {}
+
+
+def exclusion(repeats: Iterable[Repeat]) -> Exclusion:
+    """Test what is excluded of these: one comparison for each lane."""
+    tasks: dict[str, list[Repeat]] = {}
+    zeros: Counter[tuple[bool, bool]] = Counter()
+    for one in repeats:
+        tasks.setdefault(one.task, []).append(one)
+        zeros[one.excluded, one.known == 0] += one.known is not None
+    means = [
+        TaskMean(fsum(kept) / len(kept), frozenset(one.lane for one in of if one.excluded))
+        for of in tasks.values()
+        if len(of) > 1 and (kept := [one.score for one in of if one.score is not None])
+    ]
+    return exclusion_of(
+        means, Zeros(zeros[True, True], zeros[True, False], zeros[False, True], zeros[False, False])
+    )
 
 
 Strikes = Callable[[random.Random, float, float], bool]
@@ -183,6 +208,16 @@ def test_a_p_is_a_probability_and_the_same_every_time(one: list[float], other: l
 # Intervals: those that R, scipy and the papers give, and what they are where nothing varies
 
 Pairs = list[tuple[float, float]]
+
+
+def score_interval(tasks: Iterable[Sequence[float]]) -> Interval | None:
+    """Return the interval of the mean over these tasks' rewards."""
+    known = [rewards for rewards in tasks if rewards]
+    every = [reward for rewards in known for reward in rewards]
+    return interval_of(
+        [Cluster(len(rewards), sum(rewards)) for rewards in known],
+        binary={*every} <= {0.0, 1.0}, bounded=all(0 <= reward <= 1 for reward in every),
+    )  # fmt: skip
 
 
 def test_wilsons_interval_is_that_of_scipy() -> None:
@@ -318,13 +353,9 @@ def test_it_is_the_share_of_all_choices_of_k_that_hold_a_pass() -> None:
 
 
 def test_each_k_says_on_how_many_tasks_it_stands() -> None:
-    tried = [
-        TaskRewards((1.0, 0.0, 0.0, 0.0, 1.0), 5),
-        TaskRewards((0.0, 0.0), 5),  # three of its repeats were not measured
-        TaskRewards((), 5),
-        TaskRewards((1.0,), 1),
-    ]
-    found = {each.k: each for each in pass_at(tried) or ()}
+    # Three repeats of the second one were not measured, and none of the third.
+    tried = [Passed(5, 5, 2), Passed(5, 2, 0), Passed(5, 0, 0), Passed(1, 1, 1)]
+    found = {each.k: each for each in pass_at_of(tried) or ()}
     assert list(found) == [1, 2, 4, 5]
     assert (found[1].tasks, found[1].of, found[2].tasks, found[2].of) == (3, 4, 2, 3)
     assert found[1].estimate == pytest.approx((0.4 + 0 + 1) / 3)
@@ -333,16 +364,10 @@ def test_each_k_says_on_how_many_tasks_it_stands() -> None:
 
 
 def test_what_was_measured_nowhere_is_null_and_not_zero() -> None:
-    first, second = pass_at([TaskRewards((1.0,), 2), TaskRewards((0.0,), 2)]) or ()
+    first, second = pass_at_of([Passed(2, 1, 1), Passed(2, 1, 0)]) or ()
     assert (first.estimate, second.estimate) == (0.5, None)
     assert (second.tasks, second.of) == (0, 2)
 
 
-def test_without_repeats_or_without_passes_there_is_none() -> None:
-    for tried in (
-        [],
-        [TaskRewards((1.0,), 1)],
-        [TaskRewards((0.5, 1.0), 2)],
-        [TaskRewards((2.0, 0.0), 2)],
-    ):
-        assert pass_at(tried) is None, tried
+def test_without_repeats_there_is_none() -> None:
+    assert pass_at_of([]) is pass_at_of([Passed(1, 1, 1)]) is None
