@@ -13,7 +13,6 @@ from classifier.records import Ending
 from proxy.relay.call import RelayState
 from proxy.relay.context import CallLimits
 from tests.proxy.relay.byhand import CallByHand, call_by_hand, connection
-from tests.proxy.relay.test_relay import ASKS_USAGE
 from tests.proxy.relay.test_relayed_call import WHOLE, turns
 
 PARTS = (b'{"model":"gpt-5",', b'"messages":', b"[]}")
@@ -32,23 +31,6 @@ def comes(call: CallByHand, part: bytes, *, last: bool = False) -> None:
     if last:
         call.agent.on_body_end()
     call.agent.hand_on()
-
-
-@pytest.mark.parametrize("length", [SIZED, b""], ids=["sized", "chunked"])
-async def test_each_part_is_sent_on_as_it_comes(length: bytes) -> None:
-    call = arriving(length)
-    framed = (lambda part: part) if length else (lambda part: b"%x\r\n%b\r\n" % (len(part), part))
-    head, _, body = call.to_provider.said().partition(b"\r\n\r\n")
-    assert body == framed(PARTS[0])
-    assert (b"transfer-encoding: chunked" in head) is (not length)
-    comes(call, PARTS[1])
-    assert call.to_provider.said() == framed(PARTS[1])
-    comes(call, PARTS[2], last=True)
-    assert call.to_provider.said() == framed(PARTS[2]) + (b"" if length else b"0\r\n\r\n")
-    call.says(WHOLE)
-    call.book.commit()
-    assert call.to_agent.said().endswith(b"{}")
-    assert (call.only.request_bytes, call.only.model, call.over) == (LENGTH, "gpt-5", True)
 
 
 async def test_nothing_is_sent_before_the_first_part() -> None:
@@ -107,18 +89,6 @@ async def test_a_connection_gone_stale_is_replaced_and_the_body_sent_from_its_st
     assert call.to_agent.said().endswith(b"{}")
 
 
-async def test_on_a_new_connection_nothing_is_kept_to_be_sent_again() -> None:
-    call = arriving(idle=False)
-    await turns()
-    fresh, _, _ = connection(reused=False)
-    assert call.lines.opens is not None
-    call.lines.opens.set_result(fresh)
-    await turns()
-    comes(call, PARTS[1])
-    fresh.connection_lost(None)
-    assert call.only.ending is Ending.CUT_UPSTREAM
-
-
 async def test_too_much_is_not_kept() -> None:
     call = arriving(b"")
     comes(call, bytes(5_000_000))
@@ -151,6 +121,9 @@ async def test_an_agent_that_leaves_ends_the_call_whatever_would_be_read_on() ->
     assert (call.to_agent.said(), call.over) == (b"", True)
 
 
+# --- time limits -------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("opened", [True, False])
 async def test_one_byte_over_the_limit_is_too_much(*, opened: bool) -> None:
     limit = len(PARTS[0]) if opened else len(PARTS[0]) - 1
@@ -165,22 +138,6 @@ async def test_one_byte_over_the_limit_is_too_much(*, opened: bool) -> None:
     call.book.commit()
     assert call.to_agent.said().startswith(b"HTTP/1.1 413 ")
     assert call.over
-
-
-async def test_a_body_is_collected_where_usage_has_to_be_asked_for() -> None:
-    body = b'{"stream":true,"messages":[]}'
-    call = call_by_hand(body[:9], length=b"%d" % len(body), more=True, **ASKS_USAGE)
-    comes(call, body[9:20])
-    assert call.to_provider.said() == b""
-    assert len(call.book.opens) == 1
-    comes(call, body[20:], last=True)
-    head, _, sent = call.to_provider.said().partition(b"\r\n\r\n")
-    assert sent == b'{"stream_options":{"include_usage":true},' + body[1:]
-    assert head.endswith(b"content-length: %d" % len(sent))
-    assert call.context.live.any_of("r1")
-
-
-# --- time limits -------------------------------------------------------------------------------
 
 
 async def recorded(call: CallByHand) -> None:
@@ -209,14 +166,6 @@ async def test_a_provider_that_reads_on_in_time_does_not() -> None:
     call.provider.resume_writing()
     await asyncio.sleep(0.1)
     assert call.book.exchanges == []
-
-
-async def test_a_silent_provider_ends_the_call() -> None:
-    began = time.monotonic()
-    call = call_by_hand(limits=CallLimits(read_s=0.1))
-    await recorded(call)
-    assert time.monotonic() - began >= 0.09
-    assert (call.only.ending, call.to_provider.aborted) == (Ending.TIMED_OUT, True)
 
 
 async def test_silence_is_no_providers_that_is_not_waited_for() -> None:

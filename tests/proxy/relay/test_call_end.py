@@ -6,20 +6,7 @@ import pytest
 
 from classifier.records import Ending
 from tests.proxy.relay.byhand import STREAMED, call_by_hand
-from tests.proxy.relay.test_relayed_call import DONE, END, WHOLE, WORD, framed, streaming, turns
-
-
-@pytest.mark.parametrize("begun", [False, True])
-async def test_a_server_that_stops_loses_the_call(*, begun: bool) -> None:
-    call = streaming(call_by_hand(STREAMED)) if begun else call_by_hand()
-    call.to_agent.said()
-    for task in call.tasks:
-        task.cancel(msg="stop")
-    assert (call.only.ending, call.to_provider.aborted) == (Ending.LOST, True)
-    await turns()
-    said = call.to_agent.said()
-    assert (said[:12], call.to_agent.closed) == (b"" if begun else b"HTTP/1.1 500", True)
-    assert call.over
+from tests.proxy.relay.test_relayed_call import DONE, END, WHOLE, WORD, framed, streaming
 
 
 async def test_a_rollout_that_ends_lets_an_answer_that_is_being_recorded_through() -> None:

@@ -24,7 +24,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import allow_list
 from tests.fakes import answers
 from tests.fakes.provider import Provider
-from tests.fakes.relaying import KEYRING, relaying
+from tests.fakes.relaying import relaying
 
 
 def test_only_connecting_is_limited_unless_it_is_set() -> None:
@@ -135,12 +135,6 @@ def refused(take: Callable[[], object]) -> Refusal:
     return caught.value
 
 
-def test_without_a_bound_there_is_always_a_place() -> None:
-    live = LiveCalls()
-    for _ in range(10_000):
-        Call(live)
-
-
 def test_a_place_that_is_given_back_is_free_again() -> None:
     live = LiveCalls(total=2, per_rollout=2)
     for _ in range(5):
@@ -154,7 +148,9 @@ def test_the_bound_in_all_counts_every_rollout() -> None:
     live = LiveCalls(total=2)
     Call(live, "a")
     Call(live, "b")
-    assert refused(lambda: Call(live, "c")).code == "too_many_calls"
+    refusal = refused(lambda: Call(live, "c"))
+    assert (refusal.status, refusal.code) == (503, "too_many_calls")
+    assert refusal.headers == ((b"retry-after", b"1"),)
 
 
 def test_a_rollout_at_its_bound_leaves_the_others_their_places() -> None:
@@ -243,28 +239,6 @@ def test_it_is_relayed_with_its_own_key_and_recorded_under_the_reserved_id() -> 
     assert shown == ["Bearer sk-own", None, None, None] * 2
     assert "key=g-own" in provider.requests[2].target
     assert "real" not in repr(provider.requests)
-
-
-def test_whoever_names_a_rollout_or_shows_a_wrong_key_is_not_one() -> None:
-    calls = UnattributedCalls(LocalNames())
-    with (
-        Provider(answers.chat()) as provider,
-        relaying(provider.url, refused=RefusedRequests(unattributed=calls)) as relay,
-    ):
-        named = {"x-truezero-rollout": "r1"}
-        assert caller.post(relay.url + "/openai" + CHAT, json=ASK, headers=named).is_success
-        wrong = {"x-truezero-key": KEYRING.mint("r1") + "x"}
-        refused = caller.post(relay.url + "/openai" + CHAT, json=ASK, headers=wrong)
-        assert refused.headers["x-truezero-refusal"] == "unknown_key"
-        for headers in ({"x-truezero-rollout": UNATTRIBUTED}, {"x-session-id": UNATTRIBUTED}):
-            refused = caller.post(relay.url + "/openai" + CHAT, json=ASK, headers=headers)
-            assert refused.headers["x-truezero-refusal"] == "reserved_rollout"
-        refused = caller.post(relay.base(UNATTRIBUTED) + CHAT, json=ASK)
-        assert refused.headers["x-truezero-refusal"] == "reserved_rollout"
-        refused = caller.post(relay.base(upstream="nowhere") + CHAT, json=ASK)
-        assert refused.status_code == 404
-        assert [x.rollout_id for x in relay.book.exchanges] == ["r1"]
-    assert calls.counts == {}
 
 
 def test_another_sites_page_gets_nothing_and_no_provider_hears_of_it() -> None:

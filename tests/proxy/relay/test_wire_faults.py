@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tracemalloc
 import zlib
@@ -29,11 +28,10 @@ import httpx
 import pytest
 
 from classifier.records import Ending
-from classifier.verdicts import Subcategory
 from proxy.relay.context import CallLimits
 from tests.fakes import answers, caller
 from tests.fakes.certificates import Authority
-from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, Wait, closed_port
+from tests.fakes.provider import Answer, Cut, Hang, Pause, Provider, Script, closed_port
 from tests.fakes.relaying import relaying
 from tests.proxy.api.test_routes import Service, serving
 
@@ -538,18 +536,6 @@ def test_a_stream_under_way_does_not_hold_its_request() -> None:
     assert held < 3 * len(body), f"six streams hold {held} bytes"
 
 
-def test_draining_ends_where_its_bytes_are_over() -> None:
-    endless = told.stopping_after(2, *(told.body[1], Pause(0.02)) * 500)
-    limits = CallLimits(drain_s=60, drain_bytes=2000)
-    with Provider(endless) as provider, relaying(provider.url, limits=limits) as relay:
-        with caller.stream("POST", relay.base() + CHAT, content=STREAM) as answer:
-            next(answer.iter_raw())
-        exchange = relay.book.only
-        provider.wait_until_left()
-    assert exchange.ending is Ending.LEFT_BY_AGENT
-    assert 2000 < exchange.response_bytes < len(endless.content) / 2
-
-
 def test_draining_ends_when_its_time_is_over() -> None:
     silent, drain_s = told.stopping_after(1, Hang()), 0.5
     limits, began = CallLimits(drain_s=drain_s), time.monotonic()
@@ -564,18 +550,6 @@ def test_draining_ends_when_its_time_is_over() -> None:
     assert exchange.timing.duration_s <= over - drain_s - began, (
         "it ended for the agent when the agent left"
     )
-
-
-def test_an_error_is_read_to_its_end_although_its_agent_raised_by_the_status() -> None:
-    quota, raised = b'{"error": {"message": "no", "code": "insufficient_quota"}}', threading.Event()
-    late = Answer(status=429, body=(Wait(raised), quota))
-    with Provider(late) as provider, relaying(provider.url) as relay:
-        with caller.stream("POST", relay.base() + CHAT, content=PLAIN) as answer:
-            assert answer.status_code == 429
-        raised.set()
-        cause = relay.book.only.cause
-    assert cause is not None
-    assert cause.subcategory is Subcategory.QUOTA
 
 
 def test_an_agent_that_had_the_terminal_event_left_nothing() -> None:

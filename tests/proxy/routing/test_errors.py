@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import httpx
 import pytest
 
-from classifier.records import Ending
-from proxy.relay.context import CallLimits, LiveCalls
 from proxy.routing.errors import (
     PROBLEM_TYPE,
     RateLimiter,
@@ -22,14 +18,14 @@ from proxy.routing.errors import (
     agents_problem,
     problem,
 )
-from tests.fakes import answers, caller
-from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
-from tests.fakes.relaying import Relaying, relaying
+from tests.fakes.provider import Answer, Wait
 from tests.proxy.api.test_routes import serving
 
 
 def test_a_refusal_is_a_problem_document_with_its_own_header() -> None:
-    refusal = Refusal(404, "unknown_upstream", "no such upstream", ((b"retry-after", b"1"),))
+    refusal = Refusal(
+        404, "unknown_upstream", "no such upstream", ((b"retry-after", b"1"),), {"rollout": "r1"}
+    )
     headers, body = problem(refusal)
     assert dict(headers) == {
         b"content-type": PROBLEM_TYPE,
@@ -43,6 +39,7 @@ def test_a_refusal_is_a_problem_document_with_its_own_header() -> None:
         "status": 404,
         "detail": "no such upstream",
         "code": "unknown_upstream",
+        "rollout": "r1",
     }
 
 
@@ -80,11 +77,6 @@ def test_an_agent_is_refused_in_the_shape_of_its_api_too(
     assert dict(headers)[b"content-length"] == str(len(body)).encode()
 
 
-def test_further_members_stand_beside_the_standard_ones() -> None:
-    _, body = problem(Refusal(409, "rollout_exists", "taken", extra={"rollout": "r1"}))
-    assert json.loads(body)["rollout"] == "r1"
-
-
 def test_a_refusal_reads_as_its_detail() -> None:
     assert str(Refusal(400, "bad_path", "no dots")) == "no dots"
 
@@ -92,128 +84,11 @@ def test_a_refusal_reads_as_its_detail() -> None:
 # --------------------------------------------------------------------------------------------------
 # How much one process takes on: who is turned away, with which words, and who gets the place
 
-CHAT = "/v1/chat/completions"
-ASK = {"model": "gpt-5", "messages": []}
-
 
 def refused(take: Callable[[], None]) -> Refusal:
     with pytest.raises(Refusal) as caught:
         take()
     return caught.value
-
-
-# --- places: calls ---------------------------------------------------------------------------
-
-
-def post(relay: Relaying, rollout: str = "r1", upstream: str = "openai") -> httpx.Response:
-    return caller.post(relay.base(rollout, upstream) + CHAT, json=ASK)
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with Provider(answers.healthy) as running:
-        yield running
-
-
-def test_a_call_over_the_bound_is_told_503_and_when_to_ask_again(provider: Provider) -> None:
-    go_on = threading.Event()
-    provider.plays(answers.chat_stream().stopping_after(1, Wait(go_on)))
-    places = LiveCalls(total=3, per_rollout=2)
-    with relaying(provider.url, live=places) as relay, ThreadPoolExecutor(3) as agents:
-        waiting = [agents.submit(post, relay, rollout) for rollout in ("a", "a", "b")]
-        provider.wait_for(3)
-        answer, other = post(relay, "a"), post(relay, "c")
-        go_on.set()
-        assert [one.result().status_code for one in waiting] == [200] * 3
-        assert post(relay, "a").status_code == 200
-        exchanges = relay.book.wait_for(4)
-    assert answer.status_code == other.status_code == 503
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.headers["retry-after"] == "1"
-    assert answer.headers["x-truezero-refusal"] == "too_many_calls"
-    assert other.json()["code"] == "too_many_calls"
-    assert len(provider.requests) == 4, "the provider was not asked"
-    assert [one.cause for one in exchanges] == [None] * 4, "nor blamed"
-
-
-def test_one_rollouts_calls_do_not_take_anothers_places(provider: Provider) -> None:
-    go_on = threading.Event()
-    provider.plays(Answer(body=(Wait(go_on), b"{}")))
-    with (
-        relaying(provider.url, live=LiveCalls(per_rollout=1)) as relay,
-        ThreadPoolExecutor(2) as agents,
-    ):
-        first = agents.submit(post, relay, "greedy")
-        provider.wait_for(1)
-        assert post(relay, "greedy").headers["x-truezero-refusal"] == "too_many_calls_of_rollout"
-        second = agents.submit(post, relay, "modest")
-        provider.wait_for(2)
-        go_on.set()
-        assert first.result().status_code == second.result().status_code == 200
-
-
-def leave(relay: Relaying) -> None:
-    with pytest.raises(httpx.ReadTimeout):
-        caller.post(relay.base() + CHAT, json=ASK, timeout=caller.LEAVES)
-    assert relay.book.only.ending is Ending.LEFT_BY_AGENT
-
-
-def break_off(relay: Relaying) -> None:
-    with pytest.raises(httpx.RemoteProtocolError):
-        post(relay)
-
-
-def ask(relay: Relaying) -> None:
-    post(relay)
-
-
-ENDINGS: list[tuple[str, object, Callable[[Relaying], None]]] = [
-    ("an answer", answers.chat(), ask),
-    ("a stream", answers.chat_stream(), ask),
-    ("a failure", Answer(status=500, body=(b"{}",)), ask),
-    ("a cut before the head", (Cut(),), ask),
-    ("a cut in the middle", answers.chat_stream().stopping_after(1, Cut()), break_off),
-    ("silence", (Hang(),), ask),
-    ("an agent that leaves", (Hang(),), leave),
-]
-
-
-@pytest.mark.parametrize(("ending", "script", "agent"), ENDINGS, ids=[row[0] for row in ENDINGS])
-def test_every_ending_gives_its_place_back(
-    provider: Provider, ending: str, script: Answer, agent: Callable[[Relaying], None]
-) -> None:
-    provider.plays(script)
-    limits = CallLimits(read_s=0.5) if ending == "silence" else CallLimits()
-    with relaying(provider.url, live=LiveCalls(total=1, per_rollout=1), limits=limits) as relay:
-        agent(relay)
-        relay.book.wait_for(1)
-        provider.plays(answers.chat())
-        assert eventually_served(relay), ending
-
-
-def eventually_served(relay: Relaying) -> bool:
-    """Wait for the end of a call: the agent has its last byte a moment before."""
-    with caller.Client() as http:
-        deadline = time.monotonic() + caller.PATIENCE_S
-        while time.monotonic() < deadline:
-            answer = http.post(relay.base() + CHAT, json=ASK)
-            if answer.status_code == 200:
-                return True
-            assert answer.headers["x-truezero-refusal"].startswith("too_many_calls")
-    return False
-
-
-def test_a_refused_call_and_one_that_reaches_nobody_give_their_places_back() -> None:
-    limits = CallLimits(body_bytes=1000)
-    with relaying(
-        f"http://127.0.0.1:{closed_port()}",
-        live=LiveCalls(total=1),
-        limits=limits,
-    ) as relay:
-        for _ in range(3):
-            assert post(relay).headers["x-truezero-refusal"] == "upstream_unreachable"
-            large = caller.post(relay.base() + CHAT, content=b"x" * 1001)
-            assert large.status_code == 413
 
 
 # --- pace ------------------------------------------------------------------------------------
