@@ -57,8 +57,8 @@ async def test_a_state_is_read_once_a_second() -> None:
         await access.admit(target())
     assert database.reads == 1
     database.now += 1.0
-    await access.admit(target())
-    assert database.reads == 2
+    await asyncio.gather(*(access.admit(target()) for _ in range(50)))
+    assert database.reads == 2, "all of them share one look-up"
 
 
 @pytest.mark.parametrize("untrusted", [False, True])
@@ -73,11 +73,13 @@ async def test_a_rollout_of_untrusted_agents_is_told_before_its_call_is_admitted
 
 
 async def test_a_rollouts_end_closes_its_key() -> None:
-    access = Database(AccessState(ends_at=100.0)).access()
+    database = Database(AccessState(ends_at=100.0))
+    access = database.access()
+    await access.admit(target(proven=False))  # shows no key
+    assert database.reads == 0
     with pytest.raises(Refusal) as caught:
         await access.admit(target())
     assert (caught.value.status, caught.value.code) == (403, "rollout_ended")
-    await access.admit(target(proven=False))  # shows no key
 
 
 async def test_an_end_that_was_known_beforehand_is_told_once_when_it_comes() -> None:
@@ -126,6 +128,16 @@ async def test_a_changed_rollout_is_read_again_and_watched() -> None:
     await access.admit(target())
     assert database.reads == 2
     assert access.concerns(target(proven=False))
+
+
+async def test_a_watched_rollouts_bare_calls_are_looked_up() -> None:
+    rule: Any = object()
+    access = Database(AccessState(rules={rule: "known"})).access()
+    access.watch({"r1"})
+    assert access.concerns(target(proven=False))
+    assert await access.rules(target(proven=False)) == {rule: "known"}
+    access.watch(())
+    assert not access.concerns(target(proven=False))
 
 
 async def test_a_call_under_a_rule_does_not_begin_at_once() -> None:
