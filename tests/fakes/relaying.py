@@ -274,6 +274,13 @@ class _Until:
             await send({"type": f"lifespan.{done}.complete"})
 
 
+async def lifespan(receive: Receive, send: Send) -> None:
+    """Start and stop, as an application does that has nothing to prepare."""
+    for done in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{done}.complete"})
+
+
 class _Server(uvicorn.Server):
     """A server that ends at once: uvicorn's looks only every 0.1 s whether it should."""
 

@@ -24,7 +24,7 @@ from proxy.inbound.connections import (
 from proxy.routing.errors import Refusal
 from tests.fakes import answers
 from tests.fakes.provider import Provider
-from tests.fakes.relaying import running
+from tests.fakes.relaying import lifespan, running
 from tests.journeys.service import Service
 
 PATIENCE_S = 300
@@ -262,9 +262,7 @@ def test_connections_are_ended_by_what_they_wait_for_and_never_while_the_agent_w
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            for done in ("startup", "shutdown"):
-                await receive()
-                await send({"type": f"lifespan.{done}.complete"})
+            await lifespan(receive, send)
             return
         while (message := await receive()).get("more_body"):
             pass

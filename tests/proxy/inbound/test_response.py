@@ -7,6 +7,7 @@ import pytest
 
 from proxy.inbound.response import AgentResponse, FlowControl, ResponseFraming
 from tests.proxy.relay.byhand import Line
+from tests.tables import each
 
 # --------------------------------------------------------------------------------------------------
 # A response that is written at once: its order on the wire, its room, an agent that is gone
@@ -139,9 +140,13 @@ def test_a_body_that_breaks_its_length_is_not_written(body: bytes) -> None:
         response.part(body, False)
 
 
-def test_a_line_break_in_a_header_is_not_written() -> None:
+@each(
+    "header",
+    [(b"x-a", b"b\r\nx-smuggled: 1"), (b"x-a\r\nx-b", b"c"), (b"x-a", b"b\nc"), (b"x-a", b"b\rc")],
+)
+def test_a_line_break_in_a_header_is_not_written(header: tuple[bytes, bytes]) -> None:
     with pytest.raises(RuntimeError, match="line break"):
-        framing().head(200, [(b"x-a", b"b\r\nx-smuggled: 1")])
+        framing().head(200, [header])
 
 
 # --- Pauses of a connection's two directions ------------------------------------------------------
