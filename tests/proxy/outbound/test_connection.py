@@ -190,14 +190,6 @@ CASES = {
 
 
 @each("name", CASES)
-async def test_an_answer_is_read_right(transport: Http1Transport, name: str) -> None:
-    case = CASES[name]
-    async with playing([case.said, *case.end]) as server:
-        got = await fetch(transport, server.url(), case.method)
-    assert got == Received(case.status, case.headers, case.body)
-
-
-@each("name", CASES)
 async def test_an_answer_is_read_right_byte_by_byte(transport: Http1Transport, name: str) -> None:
     case = CASES[name]
     slowly: list[Step] = []
@@ -209,12 +201,13 @@ async def test_an_answer_is_read_right_byte_by_byte(transport: Http1Transport, n
 
 
 @each("name", CASES)
-async def test_a_connection_is_used_again_only_where_it_is_clean(
+async def test_an_answer_is_read_right_and_its_connection_used_again_only_where_it_is_clean(
     transport: Http1Transport, name: str
 ) -> None:
     case = CASES[name]
     async with playing([case.said, *case.end], [_length(b"next"), Stay()]) as server:
-        await fetch(transport, server.url(), case.method)
+        got = await fetch(transport, server.url(), case.method)
+        assert got == Received(case.status, case.headers, case.body)
         assert (await fetch(transport, server.url())).body == b"next"
         assert server.connections == (1 if case.stays else 2)
 

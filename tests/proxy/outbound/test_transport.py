@@ -11,10 +11,8 @@ import pytest
 
 from proxy.outbound import errors
 from proxy.outbound.connection import Connection
-from proxy.outbound.request import UpstreamRequest
 from proxy.outbound.transport import Http1Transport, IdlePool
 from tests.fakes.asking import read, send
-from tests.fakes.provider import Answer, Provider
 from tests.fakes.sockets import Heard, Reset, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,
@@ -24,31 +22,6 @@ from tests.proxy.outbound.client import (
     request,
     until_idle_useless,
 )
-
-
-async def test_the_transport_sends_what_it_is_given() -> None:
-    headers = [(b"host", b"h"), (b"X-A", b"1"), (b"x-a", b"2"), (b"content-length", b"2")]
-    transport = Http1Transport()
-    with Provider(lambda _: Answer(headers=(("X-B", "1"), ("x-b", "2")), body=(b"{}",))) as there:
-        got = await fetch(transport, there.url + "/a%2Fb?c", "PUT", b"hi", headers)
-        (seen,) = there.requests
-        await transport.aclose()
-    assert (seen.method, seen.target, seen.body) == ("PUT", "/a%2Fb?c", b"hi")
-    assert [(n.lower(), v) for n, v in seen.headers] == [
-        (n.decode().lower(), v.decode()) for n, v in headers
-    ]
-    assert (got.status, got.body) == (200, b"{}")
-    assert [pair for pair in got.headers if pair[0].lower() == b"x-b"] == [
-        (b"X-B", b"1"),
-        (b"x-b", b"2"),
-    ]
-
-
-def test_a_request_holds_nothing_but_its_parts() -> None:
-    request = UpstreamRequest("GET", "http://h", b"/", [], b"")
-    with pytest.raises(AttributeError):
-        request.url = "http://elsewhere/"  # type: ignore[attr-defined]
-
 
 # --------------------------------------------------------------------------------------------------
 # Idle connections over real sockets: the last used first, none kept for too long or dead
@@ -167,15 +140,6 @@ async def test_too_many_idle_connections_close_the_oldest() -> None:
 
 
 # --- The transport over real sockets: one pool for each origin, and its end -----------------------
-
-
-async def test_one_connection_serves_one_question_after_the_other(
-    transport: Http1Transport,
-) -> None:
-    async with playing([HI, Stay()]) as server:
-        for _ in range(5):
-            assert (await fetch(transport, server.url())).body == b"hi"
-        assert server.connections == 1
 
 
 async def test_questions_at_the_same_time_have_connections_of_their_own(
