@@ -27,88 +27,6 @@ from classifier.declarations import record
 from tests import golden
 from tests.builders import cause, exchange, rollout
 
-ALL, QUIET, FINE = "all_failed", "zero_signal", "healthy"
-
-
-class Case(NamedTuple):
-    """Statuses as captured (0 is none), the runner's counts, and the published verdict."""
-
-    statuses: str
-    tokens: int | None
-    tools: int | None
-    verdict: str
-    said: str = ""
-
-
-CASES = [
-    Case("", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("", None, None, f"{QUIET} suspected:zero_signal"),
-    Case("", 26278, 8, FINE),
-    Case("", 1200, 0, FINE),
-    Case("", 0, 1, FINE),
-    Case("", None, 3, FINE),
-    Case("", 0, 0, FINE, "error"),
-    Case("", 0, 0, FINE, "timeout"),
-    Case("", 0, 0, "not_judged", "unprompted"),
-    Case("", 0, 0, FINE, "subscription"),
-    Case("401", 0, 0, f"{ALL} auth:401"),
-    Case("403", 0, 0, f"{ALL} auth:403"),
-    Case("402", 0, 0, f"{ALL} quota:402"),
-    Case("404", 0, 0, f"{ALL} model_not_found:404"),
-    Case("429", 0, 0, f"{ALL} rate_limit:429"),
-    Case("408", 0, 0, f"{ALL} provider_error:408"),
-    Case("500", 0, 0, f"{ALL} provider_error:500"),
-    Case("502", 0, 0, f"{ALL} provider_error:502"),
-    Case("503", 0, 0, f"{ALL} provider_error:503"),
-    Case("504", 0, 0, f"{ALL} provider_error:504"),
-    Case("529", 0, 0, f"{ALL} provider_error:529"),
-    Case("599", 0, 0, f"{ALL} provider_error:599"),
-    Case("400", 0, 0, f"{ALL} rejected_request:400"),
-    Case("405", 0, 0, f"{ALL} rejected_request:405"),
-    Case("409", 0, 0, f"{ALL} rejected_request:409"),
-    Case("410", 0, 0, f"{ALL} rejected_request:410"),
-    Case("413", 0, 0, f"{ALL} rejected_request:413"),
-    Case("422", 0, 0, f"{ALL} rejected_request:422"),
-    Case("498", 0, 0, f"{ALL} rejected_request:498"),
-    Case("429 429", 0, 0, f"{ALL} rate_limit:429"),
-    Case("429 429 500", 0, 0, f"{ALL} rate_limit:429"),
-    Case("500 429 429", 0, 0, f"{ALL} rate_limit:429"),
-    Case("429 500", 0, 0, f"{ALL} provider_error:500"),
-    Case("500 429", 0, 0, f"{ALL} rate_limit:429"),
-    Case("401 401 429 429", 0, 0, f"{ALL} rate_limit:429"),
-    Case("429 429 401 401", 0, 0, f"{ALL} auth:401"),
-    Case("401 429 401 429 401", 0, 0, f"{ALL} auth:401"),
-    Case("401 401 429 429 500", 0, 0, f"{ALL} auth:401"),
-    Case("400 404 404", 0, 0, f"{ALL} model_not_found:404"),
-    Case("401 401 401 401", None, None, f"{ALL} auth:401"),
-    Case("401", 1, 0, FINE),
-    Case("401", 0, 1, FINE),
-    Case("401", 0, 0, FINE, "error"),
-    Case("401", 0, 0, FINE, "timeout"),
-    Case("401", 0, 0, "not_judged", "unprompted"),
-    Case("401", 0, 0, FINE, "subscription"),
-    Case("401", 0, 0, f"{ALL} auth:401", "verifier"),
-    Case("0 0", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("0 401", 0, 0, f"{ALL} auth:401"),
-    Case("0 0 429", 0, 0, f"{ALL} rate_limit:429"),
-    Case("0 200", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("0 200", 30, 0, FINE),
-    Case("200", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("200", None, None, FINE),
-    Case("200", 30, 0, FINE),
-    Case("200", 0, 2, FINE),
-    Case("200 200", 0, 0, f"{QUIET} suspected:zero_signal", "verifier"),
-    Case("429 200", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("429 200", 5000, 3, FINE),
-    Case("429 200 200", 5000, 3, FINE),
-    Case("200 429", 5000, 3, FINE),
-    Case("200 401 401 401", None, None, FINE),
-    Case("200 401 401 401", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("301", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("399", 0, 0, f"{QUIET} suspected:zero_signal"),
-    Case("204 401", 0, 0, f"{QUIET} suspected:zero_signal"),
-]
-
 
 def _answer(status: int | None, at: int) -> Exchange:
     if status is None:
@@ -116,11 +34,6 @@ def _answer(status: int | None, at: int) -> Exchange:
         ending = Ending.NEVER_CONNECTED
         return replace(exchange(503, at=float(at)), status=None, ending=ending, cause=lost)
     return exchange(status, at=float(at))
-
-
-def test_the_table_has_sixty_cases_and_none_twice() -> None:
-    assert len(CASES) >= 60
-    assert len(set(CASES)) == len(CASES)
 
 
 STATUS = st.sampled_from([None, 200, 204, 302, 400, 401, 402, 403, 404, 408, 422, 429, 500, 529])
