@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
@@ -12,7 +13,7 @@ from classifier.references import UNASKABLE, NotRun
 from classifier.rules import judge
 from classifier.verdicts import EVIDENCE, AttributedTo, Health, Policy, Subcategory
 from tests.builders import asked, calls, rollout, series
-from tests.tables import each
+from tests.tables import each, lines
 
 AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, AttributedTo.PROVIDER
 UNKNOWN = AttributedTo.UNKNOWN
@@ -20,78 +21,11 @@ BOUND: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
 STARTS = " ".join(f"429[{n / 10:.1f}-{n / 10 + 0.05:.2f}]" for n in range(20))
 HELD = " ".join(f"200[{n / 100}-30]" for n in range(11))
 
-# The calls, what is registered, the row of the last failure under each policy.
-ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
-    ("200 401", {}, "account", "no_reference"),
-    ("402", {}, "account", "no_reference"),
-    ("404", BOUND, "account", "no_reference"),
-    ("400+context_length", {}, "never_accepted", "no_reference"),
-    ("200 400+context_length", {}, "explained_rejection", "explained_rejection"),
-    ("200@a 400+context_length@b", {}, "never_accepted", "other_lane"),
-    ("200 400", {}, "rest", "no_reference"),
-    ("200 503", {}, "rest", "no_reference"),
-    ("net", {}, "rest", "no_reference"),
-    ("400+content_filter", {}, "never_accepted", "filtered"),
-    ("200 429", {}, "rest", "no_reference"),
-    (STARTS, {}, "rest", "own_burst"),
-    ("200 stalled", {}, "rest", "no_reference"),
-    ("200 503%down", BOUND, "outside_binding", "outside_binding"),
-    ("200 404@nope", BOUND, "outside_binding", "outside_binding"),
-    ("200 404@gpt-5-2025-08-07", BOUND, "account", "no_reference"),  # an equal name
-    ("200 404@openai/gpt-5", BOUND, "account", "no_reference"),
-    ("200 404@GPT-5", BOUND, "account", "no_reference"),
-    ("200 404@gpt-5:free", BOUND, "account", "no_reference"),
-    ("200 404@us.openai.gpt-5-v1:0", BOUND, "account", "no_reference"),
-    ("200@o5 404@o5-latest", BOUND | {"fallbacks": ("o5",)}, "account", "no_reference"),
-    ("200@qwen3:32b 404@Qwen3:32b", {"model": "qwen3"}, "account", "no_reference"),
-    ("200 404@gpt-5-2025-08-07", {}, "respelled", "respelled"),
-    ("200 404@gpt-5-2025-08-07", {"upstream": "openai"}, "respelled", "respelled"),
-    ("200@house>gpt-5 404@house-2031-01-01", BOUND, "respelled", "respelled"),  # nobody's name
-    ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "no_reference"),
-    ("200@GPT-5 404", {}, "respelled", "respelled"),
-    ("200 401@gpt-5-2025-08-07", BOUND, "account", "no_reference"),  # a key's
-    ("200@house>gpt-5 404@house", {"model": "gpt-5"}, "account", "no_reference"),
-    ("404@o5", {"model": "gpt-5", "fallbacks": ("o5",)}, "account", "no_reference"),
-    ("404@nope", BOUND, "account", "no_reference"),
-    ("404@nope", {}, "account", "unnamed_model"),
-    ("404@nope 200@nope 404@nope", {}, "account", "no_reference"),
-    ("503%down", BOUND, "rest", "no_reference"),
-    ("200 401+twice", {}, "model_ambiguous", "model_ambiguous"),
-    ("200 408+held", {}, "withheld", "withheld"),
-    ("left+held", {}, "withheld", "withheld"),
-    ("200 401+override", {}, "account", "own_key"),
-    ("200#a 401#b", {}, "account", "other_key"),
-    ("401#b 200#a", {}, "account", "other_key"),
-    ("200 500%up", {}, "rest", "other_lane"),
-    ("200 401+beta", {}, "account", "other_selection"),
-    ("200+beta 401+beta", {}, "account", "no_reference"),
-    ("200+wrong_shape", {}, "wrong_shape", "no_reference"),
-    ("200+tool 200+wrong_shape", {}, "wrong_shape", "no_reference"),
-    ("200 200+wrong_shape%down", BOUND, "outside_binding", "outside_binding"),
-    ("401+added+beta", {}, "account", "no_reference"),
-)  # fmt: skip
-
-# The calls, the series beside the last one, whose failure that makes it, the row, corroborated.
-BY_REFERENCE: tuple[tuple[str, str, AttributedTo, str, bool | None], ...] = (
-    ("200 503", "provider_error", PROVIDER, "rest", True),
-    ("200 401", "auth", OPERATOR, "account", True),
-    ("200+wrong_shape", "rejected_request", OPERATOR, "wrong_shape", True),
-    ("200 200+wrong_shape", "ok ok ok", AGENT, "request", False),
-    ("200 400", "rejected_request", PROVIDER, "rest", True),
-    ("200 504", "silent", PROVIDER, "rest", True),
-    ("200 stalled", "ok silent", PROVIDER, "partly", None),
-    ("200 503", "ok ok ok", AGENT, "request", False),
-    ("200 400", "ok ok ok", AGENT, "request", False),
-    ("200 402", "ok ok ok", AGENT, "request", False),
-    ("400+context_length", "ok ok ok", AGENT, "request", False),
-    ("200 503", "ok provider_error", PROVIDER, "partly", None),
-    ("200 503", "silent", UNKNOWN, "inconclusive", None),
-    ("200 503", "auth", UNKNOWN, "inconclusive", None),
-    ("200 400", "refused", UNKNOWN, "inconclusive", None),
-    ("200 429", "ok ok ok", UNKNOWN, "inconclusive", None),
-    ("200 429", "rate_limit", PROVIDER, "rest", True),
-    (f"{STARTS} 200", "rate_limit", AGENT, "own_burst", None),
-)
+# Calls, what is said of their rollout, and the row of its last failure under each policy; or a
+# series beside that, whose failure it makes it, by which row, and if others corroborate it.
+_LINES = lines(Path(__file__).with_name("attributed.jsonl"))
+ROWS = [row for row in _LINES if "series" not in row]
+BY_REFERENCE = [row for row in _LINES if "series" in row]
 
 
 def whose(record: RolloutRecord, agents: str = "trusted") -> Attributed:
@@ -101,9 +35,12 @@ def whose(record: RolloutRecord, agents: str = "trusted") -> Attributed:
 
 
 def test_a_failure_is_put_on_the_first_row_that_holds() -> None:
-    for text, said, trusted, untrusted in ROWS:
-        assert whose(rollout(text, **said)).row == trusted, text
-        assert whose(rollout(text, **said), "untrusted").row == untrusted, text
+    for row in ROWS:
+        said = dict(row.get("said", {}))
+        said["fallbacks"] = tuple(said.get("fallbacks", ()))
+        seen = rollout(row["calls"], **said)
+        assert whose(seen).row == row["trusted"], row
+        assert whose(seen, "untrusted").row == row["untrusted"], row
 
 
 def test_no_answer_to_others_makes_a_registered_models_404_the_agents() -> None:
@@ -118,26 +55,28 @@ def test_no_answer_to_others_makes_a_registered_models_404_the_agents() -> None:
 
 
 def test_every_row_is_reached() -> None:
-    reached = {row for _, _, *rows in ROWS for row in rows}
+    reached = {row[agents] for row in ROWS for agents in ("trusted", "untrusted")}
     assert {row.name for row in ALWAYS} - {"own_resources", "broken_filter"} <= reached
     assert {row.name for row in UNTRUSTED_ROWS} - {"closed_on"} <= reached
-    asked_about = {row for *_, row, _ in BY_REFERENCE}
+    asked_about = {row["row"] for row in BY_REFERENCE}
     assert {"request", "partly", "inconclusive"} <= asked_about
 
 
 def test_the_reference_decides_what_no_row_does() -> None:
-    for text, words, to, row, corroborated in BY_REFERENCE:
-        seen = rollout(text)
+    for row in BY_REFERENCE:
+        seen = rollout(row["calls"])
         failed = [x.id for x in seen.exchanges if x.failed][-1]
-        seen = replace(seen, references={failed: series(words)})
+        seen = replace(seen, references={failed: series(row["series"])})
         found = whose(seen, "untrusted")
-        assert (found.to, found.row, found.corroborated) == (to, row, corroborated), text
+        assert (found.to, found.row, found.corroborated) == (
+            row["to"], row["row"], row["corroborated"],
+        ), row  # fmt: skip
 
 
 def test_the_reference_changes_nothing_where_agents_are_trusted() -> None:
-    for text, words, *_ in BY_REFERENCE:
-        seen = asked(rollout(text), words)
-        assert whose(seen) == whose(rollout(text)), text
+    for row in BY_REFERENCE:
+        seen = rollout(row["calls"])
+        assert whose(asked(seen, row["series"])) == whose(seen), row
 
 
 def test_what_fails_between_a_streaks_ends_has_the_series_of_its_beginning() -> None:
