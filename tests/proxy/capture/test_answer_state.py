@@ -27,7 +27,7 @@ READ, EMPTY, UNREAD, UNSEEN = AnswerState
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
 GEMINI, RESPONSES = "/v1beta/models/g:generateContent", "/v1/responses"
-CONVERSE, INVOKE = "/model/m/converse", "/model/m/invoke"
+CONVERSE = "/model/m/converse"
 OLLAMA = "/api/chat"
 
 _SPENT = {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}
