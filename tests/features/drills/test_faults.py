@@ -32,8 +32,7 @@ from tests.fakes.answers import Api
 from tests.features.drills.each_first import OneCall
 from tests.journeys.service import ROOT
 from tests.proxy.api.test_routes import Service, problem, serving
-from tests.proxy.relay.byhand import STREAMED, call_by_hand
-from tests.proxy.relay.test_access import ended
+from tests.proxy.relay.byhand import STREAMED, call_by_hand, ended
 from truezero.models import Fault, FaultKind
 
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)

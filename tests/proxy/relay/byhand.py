@@ -220,4 +220,14 @@ def call_by_hand(
     )
 
 
+async def ended(call: CallByHand) -> bytes:
+    """What the agent of a call was sent, once it is recorded."""
+    async with asyncio.timeout(60):
+        while not call.book.exchanges:
+            await asyncio.sleep(0)
+            call.book.opened_now()
+    call.book.commit()
+    return call.to_agent.said()
+
+
 GONE = errors.ReadError("ConnectionResetError")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,7 +27,7 @@ from proxy.routing.upstreams import Auth
 from proxy.wire import framing
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
-from tests.fakes.relaying import KEYRING, make_context, relaying
+from tests.fakes.relaying import KEYRING, Book, make_context, relaying
 from tests.proxy.relay.byhand import (
     ASKED,
     PATH,
@@ -119,11 +120,11 @@ WAITING: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 REFUSED: dict[str, tuple[bytes, dict[str, Any]]] = {
-    "no upstream": (b"404", {"path": b"/r/r1/nowhere/v1"}),
-    "no rollout": (b"400", {"path": b"/openai/v1/chat/completions"}),
-    "no proof": (b"403", {"proof_required": True}),
-    "a body over the limit": (b"413", {"limits": CallLimits(body_bytes=3)}),
-    "as many calls as there may be": (b"503", {"live": LiveCalls(total=0)}),
+    "unknown_upstream": (b"404", {"path": b"/r/r1/nowhere/v1"}),
+    "no_rollout": (b"400", {"path": b"/openai/v1/chat/completions"}),
+    "unproven_rollout": (b"403", {"proof_required": True}),
+    "body_too_large": (b"413", {"limits": CallLimits(body_bytes=3)}),
+    "too_many_calls": (b"503", {"live": LiveCalls(total=0)}),
 }
 
 
@@ -147,13 +148,22 @@ async def test_nothing_is_sent_of_a_call_that_has_to_wait(name: str) -> None:
     assert call.over
 
 
-@pytest.mark.parametrize("name", REFUSED)
-async def test_a_refused_call_is_answered_at_once(name: str) -> None:
-    status, how = REFUSED[name]
+def test_the_paths_of_agents_are_claimed() -> None:
+    relay = Relay(make_context("http://127.0.0.1:9", Book()))
+    claimed = [relay.claims(path) for path in (PATH, b"/openai/v1/x", b"/rollouts")]
+    assert claimed == [True, True, False]
+
+
+@pytest.mark.parametrize("code", REFUSED)
+async def test_a_refused_call_is_answered_at_once_and_not_recorded(code: str) -> None:
+    status, how = REFUSED[code]
     call = call_by_hand(**how)
-    assert call.to_agent.said().startswith(b"HTTP/1.1 " + status)
+    head, _, body = call.to_agent.said().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 " + status)
+    assert json.loads(body)["code"] == code
     assert (call.to_provider.said(), call.book.opens, call.over) == (b"", [], True)
-    assert sum(call.context.refused.calls.counts.values()) == 1
+    assert call.book.exchanges == []
+    assert call.context.refused.calls.counts == {code: 1}
 
 
 async def test_a_refusal_waits_for_an_agent_that_reads() -> None:
