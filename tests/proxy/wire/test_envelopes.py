@@ -67,13 +67,6 @@ TEXTS = [(row.fact, row.sent(), row.label) for row in ENVELOPES if row.set == "t
 HEALTHY: dict[str, Any] = {row.fact: row.body for row in ENVELOPES if row.cause is None}
 
 WHOLE = [(wire, *row) for wire in WIRES for row in OBJECTS]
-NAMED_MIDWAY = [
-    # a request that was accepted is rejected no more: what generated fails
-    (wire, name, body, "provider_error" if expected == "rejected_request" else expected)
-    for wire, name, body, expected in WHOLE
-    if not needs_no_output(name) and name not in _UNUSUAL
-]
-MIDWAY = [row for row in NAMED_MIDWAY if row[1] not in _SENTENCE_ALONE]
 IDS: dict[str, Any] = {"ids": lambda case: f"{case[0]}-{case[1]}"}
 on_wires = pytest.mark.parametrize("wires", [1, pytest.param(len(WIRES), marks=pytest.mark.slow)])
 _PLACES = {name: place for place, (name, *_) in enumerate(OBJECTS)}
@@ -91,42 +84,26 @@ def test_an_envelope_alone_is_a_failure(
 ) -> None:
     if not is_on(wire, name, wires):
         return
-    assert_fails(observed(dump(body), WIRES[wire][0]), expected)
+    path, streamed, _ = WIRES[wire]
+    assert_fails(observed(dump(body), path), expected)
+    for stream in (sse(body, done=False), named_event(body)):
+        assert_fails(observed(stream, streamed, type_=SSE), expected)
 
 
 @on_wires
 @each("wire, name, body, expected", WHOLE, **IDS)
-def test_an_envelope_as_the_only_event_is_a_failure(
+def test_an_envelope_behind_output_is_a_failure(
     wire: str, name: str, body: object, expected: str, wires: int
 ) -> None:
-    if not is_on(wire, name, wires):
+    if not is_on(wire, name, wires) or needs_no_output(name) or name in _UNUSUAL:
         return
-    for stream in (sse(body, done=False), named_event(body)):
-        assert_fails(observed(stream, WIRES[wire][1], type_=SSE), expected)
-
-
-@on_wires
-@each("wire, name, body, expected", NAMED_MIDWAY, **IDS)
-def test_an_envelope_named_an_error_midway_is_a_failure(
-    wire: str, name: str, body: object, expected: str, wires: int
-) -> None:
-    if not is_on(wire, name, wires):
-        return
-    _, path, begun = WIRES[wire]
-    for pieces in ([begun + named_event(body)], [begun, named_event(body)]):
-        assert_fails(observed(pieces, path, type_=SSE), expected)
-
-
-@on_wires
-@each("wire, name, body, expected", MIDWAY, **IDS)
-def test_an_envelope_midway_is_a_failure(
-    wire: str, name: str, body: object, expected: str, wires: int
-) -> None:
-    if not is_on(wire, name, wires):
-        return
-    _, path, begun = WIRES[wire]
-    for pieces in ([begun + sse(body, done=False)], [begun, sse(body, done=False)]):
-        assert_fails(observed(pieces, path, type_=SSE), expected)
+    _, streamed, begun = WIRES[wire]
+    # A request that was accepted is rejected no more: what generated fails.
+    later = "provider_error" if expected == "rejected_request" else expected
+    plain = [] if name in _SENTENCE_ALONE else [sse(body, done=False)]
+    for event in (named_event(body), *plain):
+        for pieces in ([begun + event], [begun, event]):
+            assert_fails(observed(pieces, streamed, type_=SSE), later)
 
 
 @each("wire, name, body, expected", [(w, *row) for w in WIRES for row in TEXTS], **IDS)
