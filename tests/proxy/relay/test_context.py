@@ -260,12 +260,6 @@ def test_another_sites_page_gets_nothing_and_no_provider_hears_of_it() -> None:
 # --- One rollout's share while others are turned away ---------------------------------------------
 
 
-class Endless:
-    """A call that nothing ends."""
-
-    def close(self) -> None: ...
-
-
 class TurnedAway:
     """Calls turned away for want of room: rollout, own calls, and how many there may be."""
 
@@ -277,14 +271,11 @@ class TurnedAway:
         self.calls.append((rollout_id, own, most))
 
 
-def enter(live: LiveCalls, rollout_id: str, count: int = 1) -> tuple[list[Endless], str | None]:
+def enter(live: LiveCalls, rollout_id: str, count: int = 1) -> tuple[list[Call], str | None]:
     """Let calls of a rollout in; return those that are, and the code by which one was refused."""
-    entered: list[Endless] = []
+    entered: list[Call] = []
     try:
-        for _ in range(count):
-            call = Endless()
-            live.enter(rollout_id, call)
-            entered.append(call)
+        entered.extend(Call(live, rollout_id) for _ in range(count))
     except Refusal as refusal:
         return entered, refusal.code
     return entered, None
@@ -296,7 +287,7 @@ def test_a_rollout_keeps_a_quarter_of_the_calls_while_others_are_turned_away() -
     many, _ = enter(live, "many", 8)
     assert enter(live, "many") == ([], "too_many_calls"), "nobody else asks"
     assert enter(live, "other") == ([], "too_many_calls")
-    live.leave("many", many.pop())
+    many.pop().leave()
     assert enter(live, "many") == ([], "too_many_calls_of_rollout"), "it holds seven of eight"
     other, _ = enter(live, "other")
     assert len(other) == 1
@@ -316,6 +307,6 @@ def test_connections_that_are_refused_leave_each_rollout_its_share_until_there_i
     live.share(8)
     assert enter(live, "many") == ([], "too_many_calls_of_rollout")
     for _ in range(3):
-        live.leave("many", many.pop())
+        many.pop().leave()
     assert enter(live, "many")[1] is None, "more than a quarter is free"
     assert enter(live, "many", 50)[1] is None

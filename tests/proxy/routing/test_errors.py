@@ -20,6 +20,7 @@ from proxy.routing.errors import (
 )
 from tests.fakes.provider import Answer, Wait
 from tests.proxy.api.test_routes import serving
+from tests.proxy.clocks import HandTurned
 
 
 def test_a_refusal_is_a_problem_document_with_its_own_header() -> None:
@@ -94,16 +95,6 @@ def refused(take: Callable[[], None]) -> Refusal:
 # --- pace ------------------------------------------------------------------------------------
 
 
-class Clock:
-    """Time that a test turns by hand."""
-
-    def __init__(self) -> None:
-        self.now = 50.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def steps(pace: RateLimiter) -> int:
     """How many are let through until one is refused."""
     for done in range(1_000_000):
@@ -115,7 +106,7 @@ def steps(pace: RateLimiter) -> int:
 
 
 def test_ten_seconds_worth_may_come_at_once_and_then_the_rate_holds() -> None:
-    clock = Clock()
+    clock = HandTurned()
     pace = RateLimiter(5, clock)
     assert steps(pace) == 50
     clock.now += 1
@@ -125,7 +116,7 @@ def test_ten_seconds_worth_may_come_at_once_and_then_the_rate_holds() -> None:
 
 
 def test_a_refusal_says_after_how_many_seconds_there_is_room() -> None:
-    clock = Clock()
+    clock = HandTurned()
     pace = RateLimiter(0.25, clock)
     assert steps(pace) == 2
     told = refused(pace.step)
@@ -138,7 +129,7 @@ def test_a_refusal_says_after_how_many_seconds_there_is_room() -> None:
 
 
 def test_tokens_are_saved_up_to_a_limit_and_come_back_with_time() -> None:
-    clock = Clock()
+    clock = HandTurned()
     bucket = TokenBucket(2.0, most=6, clock=clock)
     assert bucket.left == 6
     bucket.take(7)
@@ -150,7 +141,7 @@ def test_tokens_are_saved_up_to_a_limit_and_come_back_with_time() -> None:
 
 
 def test_without_a_rate_nothing_is_too_often() -> None:
-    pace = RateLimiter(None, Clock())
+    pace = RateLimiter(None, HandTurned())
     for _ in range(100_000):
         pace.step()
 
