@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
 
-from classifier.records import AnswerState
-from classifier.verdicts import Subcategory
+from classifier import judge
+from classifier.records import AnswerState, Ending, RolloutRecord
+from classifier.verdicts import Health, Subcategory
+from proxy.outbound import dial
 from proxy.routing.headers import key_digest
 from tests.fakes import answers, caller
-from tests.fakes.provider import Answer, Pause, Provider
+from tests.fakes.provider import Answer, Pause, Provider, closed_port
 from tests.fakes.relaying import KEYRING, Relaying, relaying
 from tests.tables import each
 
@@ -173,3 +177,20 @@ def test_a_redirect_to_the_provider_s_own_path_is_one_to_ours(
 def test_paths_pass_as_they_were_written(provider: Provider, relay: Relaying, path: str) -> None:
     relay.raw(f"GET /r/r1/openai{path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
     assert provider.requests[-1].target == path
+
+
+def test_our_own_lack_of_descriptors_is_no_failure_of_a_provider(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def short(_: dial.Address) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(dial, "_connected", short)
+    with relaying(f"http://127.0.0.1:{closed_port()}") as relay:
+        answer = caller.post(relay.base() + CHAT, json=ASK)
+        exchange = relay.book.only
+    assert answer.status_code == 503
+    assert answer.headers["x-truezero-refusal"] == "out_of_resources"
+    assert (exchange.ending, exchange.cause) == (Ending.LOST, None)
+    verdict = judge(RolloutRecord(id="r1", exchanges=(exchange,)))
+    assert (verdict.health, verdict.rule) == (Health.UNDECIDED, "undecided")
