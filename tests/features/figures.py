@@ -1,4 +1,4 @@
-"""The features as the source has them: where each lies, and who imports whom.
+"""The features as the source has them: where each lies, and who imports or names whom.
 
 Nothing is imported of the service: all is read off the files. A feature has up to four places: its
 folder `proxy/features/<name>/`, and `classifier/<name>.py`, `truezero/models/<name>.py` and
@@ -9,19 +9,22 @@ kernel's, and is called shared.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.house import ROOT, read
+from tests.house import ROOT, SourceFile, read
 
 NAMED_IN = "proxy/features/__init__.py"
 FOLDER = "proxy/features"
 BESIDE = ("classifier", "truezero/models", "truezero/cli")
 _SOURCE = frozenset({".py", ".html", ".css", ".js", ".svg", ".toml", ".json"})
+_IMPORT = re.compile(r"^ *(?:from \S+ )?import (?:\([^)]*\)|[^(\n]*$)", re.MULTILINE)
 _CONTRACTS = ("loose", "features")  # those that keep features loose
 
 
@@ -30,6 +33,14 @@ class WrongImport(NamedTuple):
 
     importer: str
     imported: str
+
+
+class NamedLine(NamedTuple):
+    """A line of the kernel that names a feature."""
+
+    path: str
+    line: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +101,10 @@ class Features:
         """Return the feature that a module belongs to; None for the kernel's."""
         return self._owner.get(module)
 
+    def kernel(self) -> list[SourceFile]:
+        """List the modules that belong to no feature."""
+        return [file for file in self._files if self.owner(file.name) is None]
+
     def places(self, name: str) -> tuple[str, ...]:
         """Return a feature's places, from the root: its folder, then files."""
         beside = [
@@ -123,6 +138,14 @@ class Features:
         """Return True if it is the kernel that imports a feature, and no other feature."""
         return self.owner(wrong.importer) is None
 
+    def named_lines(self) -> Iterator[NamedLine]:
+        """Yield the lines of the kernel that name a feature, as `named_in` counts them."""
+        for file in self.kernel():
+            if file.path != NAMED_IN:
+                text = (self.root / file.path).read_text("utf-8")
+                for line, name in named_in(text, self.names):
+                    yield NamedLine(file.path, line, name)
+
 
 def names_in(text: str) -> tuple[str, ...]:
     """Read `NAMES` off the module that has it."""
@@ -131,6 +154,50 @@ def names_in(text: str) -> tuple[str, ...]:
             names: tuple[str, ...] = ast.literal_eval(node.value)
             return names
     raise AssertionError(f"{NAMED_IN} has no NAMES")
+
+
+def named_in(text: str, names: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield each line and the feature that it names, by an import or by a module that it imported.
+
+    An import names a feature if one of its dotted parts or imported names is the feature's name.
+    Another line does if the name stands there as a module that this file imports by that name, and
+    not as an attribute or an argument. Words in strings and comments do not count: settings,
+    columns and sentences are facts that both sides share.
+    """
+    named = set(re.findall(r"\w+", " ".join(_IMPORT.findall(text))))
+    if named.isdisjoint(names):  # to parse every module would take a second
+        return
+    imports = {}
+    bound: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            parts = {part for alias in node.names for part in alias.name.split(".")}
+            parts |= set((getattr(node, "module", None) or "").split("."))
+            used = {alias.asname or alias.name for alias in node.names}
+            bound |= used.intersection(names)
+            parts |= used
+            for name in sorted(parts.intersection(names)):
+                imports[node.lineno, name] = range(node.lineno, (node.end_lineno or 0) + 1)
+    yield from imports
+    if bound:
+        inside = {line for lines in imports.values() for line in lines}
+        yield from sorted(_uses(text, bound, inside))
+
+
+def _uses(text: str, bound: set[str], inside: set[int]) -> set[tuple[int, str]]:
+    uses, before = set(), ""
+    tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
+    for token, after in zip(tokens, [*tokens[1:], tokens[-1]], strict=True):
+        if (
+            token.type == tokenize.NAME
+            and token.string in bound
+            and token.start[0] not in inside
+            and before != "."
+            and after.string == "."
+        ):
+            uses.add((token.start[0], token.string))
+        before = token.string
+    return uses
 
 
 def exceptions(root: Path = ROOT) -> list[str]:

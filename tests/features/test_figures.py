@@ -16,6 +16,8 @@ from tests.features.figures import (
     WrongImport,
     exceptions,
     is_excepted,
+    named_in,
+    names_in,
 )
 from tests.house import ROOT
 
@@ -103,8 +105,29 @@ def test_both_kinds_of_wrong_imports_are_found_late_ones_too(small: Features) ->
     assert is_excepted(wrong[0], ["proxy.* -> proxy.features.**"])
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("from proxy.control import (\n    alerts,\n)\n\nalerts.look()\n", [1, 5]),
+        ("import proxy.alerts.x\n", [1]),
+        ("from proxy.alerts import look\n\nlook()\n", [1]),
+        ("from proxy import looks\n\nalerts = 1  # alerts.look\n'alerts.look()'\n", []),
+        ("from proxy import alerts\n\nx.alerts.y\nf(alerts=1)\n", [1]),
+        ("from proxy import x as alerts\n\nalerts.y\n", [1, 3]),
+    ],
+)
+def test_a_line_names_a_feature_by_an_import_or_an_imported_module(
+    text: str, named: list[int]
+) -> None:
+    assert [line for line, _ in named_in(text, ["pace", "alerts"])] == named
+
+
+def test_names_are_read_off_their_module() -> None:
+    assert names_in('"""Words."""\n\nNAMES = (\n    "a",\n    "b",\n)\n') == ("a", "b")
+
+
 def test_the_report_has_a_line_for_each_feature_and_both_kinds(found: Features) -> None:
     lines = report(found).splitlines()
     assert [line.split()[0] for line in lines[1 : 1 + len(found.names)]] == [*found.names]
-    for title in ("the kernel imports a feature:", "a feature imports another:"):
+    for title in ("the kernel imports a feature:", "a feature imports another:", "lines of the"):
         assert any(line.startswith(title) for line in lines)
