@@ -12,7 +12,7 @@ from tests.truezero.audit.scenarios import KINDS, scenarios
 from truezero.audit.judge import Audited
 from truezero.audit.report import AuditReport, audit
 
-RUNS = 3 * len(KINDS)  # each kind in both of a format's variants
+RUNS = 4 * len(KINDS)  # each kind in both of a format's variants, and each of its failures
 
 
 Row = dict[str, Any]
