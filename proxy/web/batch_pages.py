@@ -119,6 +119,7 @@ def _batch_row(item: Mapping[str, Any]) -> dict[str, Any]:
     zeros = summary["zeros"]
     return {
         **summary,
+        "batch": item["batch"],
         "last_at": item["last_at"],
         "score_ci_low": low,
         "score_ci_high": high,

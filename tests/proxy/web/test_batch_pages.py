@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -260,6 +261,21 @@ def columns_are_as_chosen(
     assert file.splitlines()[0] == header
     (link,) = re.findall(r'<a href="\?([^"]+)" download>CSV</a>', html)
     assert service.http.get(f"{path.partition('?')[0]}?{unescape(link)}").text == file
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "named"),
+    [
+        ("/?", "batch", "b"), ("/?order=asc&show=invalid&", "batch", "b"),
+        ("/ui/rollouts?", "id", "r"), ("/ui/batches/b?tab=tasks&", "task", "t"),
+        ("/ui/batches/b?tab=cost&", "model", "gpt-5"), ("/ui/batches/b?tab=again&", "task", "t"),
+        ("/ui/causes?", "fingerprint", "auth:401"), ("/ui/upstreams?", "upstream", "openai"),
+    ],
+)  # fmt: skip
+def test_a_lists_file_has_its_rows(service: Service, path: str, first: str, named: str) -> None:
+    play(service, "r", DEAD, task="t", repeat=0)
+    row, *_ = csv.DictReader(service.http.get(f"{path}file=csv").text.splitlines())
+    assert next(iter(row.items())) == (first, named)
 
 
 def _tasks_of_the_nameless(service: Service) -> str:
