@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -71,7 +71,7 @@ class Figure:
 
     def value(self, batch: CountedBatch) -> Any:
         """Return its value in a batch."""
-        read = self.read or attrgetter(f"summary.{self.name}")
+        read = self.read or _of_summary(self.name)
         return read(batch)
 
     def query(self, part: str | None = None) -> Query | None:
@@ -79,6 +79,11 @@ class Figure:
         if part is None or self.listed_by is None:
             return self.listed
         return self.listed_by(part)
+
+
+@cache
+def _of_summary(name: str) -> Callable[[CountedBatch], Any]:
+    return attrgetter(f"summary.{name}")
 
 
 def _of_scores(name: str) -> Callable[[CountedBatch], Any]:
