@@ -29,6 +29,7 @@ class Row:
     """
 
     part: str
+    source: str
     calls: str
     lost: bool | None
     evidence: str
