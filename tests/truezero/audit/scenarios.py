@@ -92,6 +92,7 @@ def _read() -> dict[str, tuple[Raised, ...]]:
     """Read ``raised.jsonl``: exceptions by what they are of."""
     found: dict[str, list[Raised]] = {}
     for row in tables.lines(Path(__file__).with_name("raised.jsonl")):
+        del row["source"]
         found.setdefault(row.pop("cause"), []).append(raised(**row))
     return {cause: tuple(each) for cause, each in found.items()}
 
