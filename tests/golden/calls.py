@@ -783,7 +783,8 @@ CASES: dict[str, Case] = {
 class KeptCalls:
     """The rows of a golden file, and the cases that make them.
 
-    With ``UPDATE_GOLDEN=1`` a call that is played is kept, and `check_all` writes the file.
+    With ``UPDATE_GOLDEN=1`` a call that is played is kept, and `check_all` writes the file: a new
+    row without its source, which is yours to add.
     """
 
     def __init__(self, file: Path, cases: Mapping[str, Case]) -> None:
@@ -791,6 +792,7 @@ class KeptCalls:
         self._played: dict[str, dict[str, Any]] = {}
         rows = map(json.loads, file.read_text("utf-8").splitlines())
         self._rows = {row.pop("call"): row for row in rows}
+        self._sources = {name: row.pop("source", "") for name, row in self._rows.items()}
 
     def check(self, name: str) -> None:
         """Play a call, which goes as it is kept."""
@@ -806,7 +808,7 @@ class KeptCalls:
             assert [*self._rows] == [*self._cases]
             return
         rows = [
-            json.dumps({"call": name, **self._played[name]})
+            json.dumps({"call": name, "source": self._sources.get(name, ""), **self._played[name]})
             for name in self._cases
             if name in self._played
         ]
