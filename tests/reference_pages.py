@@ -211,7 +211,7 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[
 
 def rest_overview(document: Mapping[str, Any]) -> str:
     rows = [
-        (f"[`{call}`](#{_anchor(call)})", operation["summary"])
+        (f"[`{call}`](#{anchor(call)})", operation["summary"])
         for _, call, operation in operations(document)
     ]
     return table(("call", "description"), rows)
@@ -305,9 +305,9 @@ def _plain_type(schema: Mapping[str, Any]) -> str:
     return str(kind)
 
 
-def _anchor(call: str) -> str:
+def anchor(heading: str) -> str:
     """The heading's id, as Python-Markdown's `toc` makes it."""
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", call.lower())).strip("-")
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-")
 
 
 def _example(value: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ import pytest
 from tests import api_examples, judging_pages, reference_pages
 from tests.attack.all import CLAIMS
 from tests.judging_pages import verdict_on
-from tests.reference_pages import part, table
+from tests.reference_pages import anchor, part, table
+from tests.tables import sources
 from tests.wires import page as wires
 from truezero.cli import COMMANDS
 
@@ -192,6 +194,36 @@ def test_every_path_that_a_page_names_exists(page: Path) -> None:
     paths += [page.parent / link for link in links]
     missing = [p for p in paths if not p.exists() and not p.with_suffix(".py").exists()]
     assert missing == []
+
+
+@cache
+def sections(page: Path) -> dict[str, str]:
+    """Read a page's sections, each with those inside it, by their headings' ids."""
+    parts = re.split(r"^(#+) (.+)\n", page.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    found: dict[str, list[str]] = {}
+    around: list[tuple[int, str]] = []
+    for marks, heading, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        around = [each for each in around if each[0] < len(marks)]
+        around.append((len(marks), anchor(heading)))
+        for _, name in around:
+            found.setdefault(name, []).append(text)
+    return {name: "".join(texts) for name, texts in found.items()}
+
+
+def test_every_section_that_a_table_names_as_a_source_is_there() -> None:
+    """And each name in backquotes behind it stands in that section."""
+    named = 0
+    for place, source in sources():
+        for page, section, said in _SECTION.findall(source):
+            text = sections(ROOT / page).get(section)
+            assert text is not None, f"{place}: {page} has no section {section}"
+            missing = [name for name in re.findall(r"`(.+?)`", said) if name not in text]
+            assert not missing, f"{place}: not in {page}#{section}: {missing}"
+            named += 1
+    assert named > 1_000
+
+
+_SECTION = re.compile(r"(?:^|; )(docs/[\w/-]+\.md)#([\w-]+)([^;]*)")
 
 
 def test_every_name_in_the_architecture_page_is_defined_there() -> None:

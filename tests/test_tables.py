@@ -1,4 +1,4 @@
-"""A table that is one test hides no case behind another."""
+"""A table that is one test hides no case behind another, and each row says where it is from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from tests.tables import each
+from tests.tables import each, sources
 
 
 def test_each_case_that_fails_is_told_and_all_are_run() -> None:
@@ -53,3 +53,8 @@ def test_fixtures_are_asked_for_and_given_to_each_case() -> None:
 def test_a_table_without_cases_is_no_test() -> None:
     with pytest.raises(ValueError, match="no cases of number"):
         each("number", [])
+
+
+def test_each_row_of_each_table_has_a_source() -> None:
+    assert len(sources()) > 7_000
+    assert [place for place, source in sources() if not source.strip()] == []
