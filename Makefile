@@ -15,8 +15,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
-# Two for each core and one, up to eight: half of the time a test waits.
-WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? 2 * n + 1 : 8)))
+# Two for each core, up to eight: half of the time a test waits. One more costs a tenth of the CPU.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 4 ? 2 * n : 8)))
 PYTEST := $(abspath $(BIN))/python -m pytest -n $(WORKERS) --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
 PEERS ?= $(VENV)/peers
