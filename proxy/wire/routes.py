@@ -294,9 +294,20 @@ def unread(path: bytes) -> str:
 
     A part of the path that may be an id is ``*``.
     """
-    parts = path.decode("latin-1").strip("/").split("/")
-    plain = "/".join(part if _SEGMENT.fullmatch(part) else "*" for part in parts)
+    plain = "/".join(part if _SEGMENT.fullmatch(part) else "*" for part in _parts(path))
     return f"{UNREAD_API}/{plain}"[:_API_LENGTH]
+
+
+def storable(path: bytes) -> bool:
+    """Return True if a path to which a question was posted says nothing but where.
+
+    At a path of no dialect a part may be anything that the agent wrote.
+    """
+    return not route("POST", path).infers or all(map(_SEGMENT.fullmatch, _parts(path)))
+
+
+def _parts(path: bytes) -> list[str]:
+    return path.decode("latin-1").strip("/").split("/")
 
 
 def fetching(began: str, *, kind: Kind, model: str | None) -> Route:
