@@ -25,7 +25,6 @@ from tests.postgres import Server
 pytestmark = pytest.mark.slow  # a cluster
 
 _HTTP = httpx.Client(verify=False, timeout=PATIENCE_S)  # for plain HTTP, by any thread
-DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
 
@@ -35,7 +34,7 @@ def home(
 ) -> Iterator[list[Service]]:
     with ExitStack() as stack:
         url = stack.enter_context(postgres_server.database(prepared=False))
-        settings = {"DATABASE_URL": url, "BREAKER_THRESHOLD": "2", "GRACE_S": "1"}
+        settings = {"DATABASE_URL": url, "GRACE_S": "1"}
         folders = [tmp_path_factory.mktemp(name) for name in "abc"]
         services = [Service(folder, _provider.url, **settings) for folder in folders]
         starting = [threading.Thread(target=service.start) for service in services]
@@ -85,39 +84,6 @@ def test_a_call_in_flight_elsewhere_keeps_a_verdict_unsettled(
     (exchange,) = replicas[2].exchanges(rollout)
     assert exchange["ending"] is None
     assert verdict["total_requests"] == 1
-
-
-def test_a_breaker_opened_at_one_refuses_at_another_and_lets_one_canary_in(
-    replicas: list[Service], provider: Provider
-) -> None:
-    facts = {"batch": "broken", "model": "gpt-5", "upstream": "openai"}
-    provider.plays(DEAD)
-    for service, name in zip(replicas, ("dead-1", "dead-2"), strict=False):
-        assert service.register(id=name, **facts)["admitted"]
-        call(service, name)
-        service.outcome(name, status="success", prompts_executed=1, rewards={"reward": 0.0})
-    refused = replicas[2].register(id="next", **facts)
-    assert refused["admitted"] is False
-    opened, _, reset = refused["error"].partition("; fix the cause, then truezero ")
-    assert opened == "skipped: breaker open on auth:401 after 2 rollouts in a row"
-    assert reset == "breaker reset broken"
-    httpx.post(f"{replicas[1].url}/batches/broken/breaker/reset").raise_for_status()
-    admitted: list[bool] = []
-
-    def register(service: Service, name: str) -> None:
-        asked = {"id": name, **facts}
-        admitted.append(httpx.post(f"{service.url}/rollouts", json=asked).json()["admitted"])
-
-    threads = [
-        threading.Thread(target=register, args=(service, f"canary-{place}-{number}"))
-        for place, service in enumerate(replicas)
-        for number in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(admitted) == [False] * 11 + [True]
 
 
 def test_a_key_revoked_at_one_opens_nothing_anywhere(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -78,8 +78,9 @@ def test_a_canary_decides_after_a_reset(service: Service) -> None:
     assert "status" in play(service, "held"), "registering again asks again"
 
 
-@pytest.mark.postgres_smoke
-def test_every_process_sees_the_same_breaker(service: Service) -> None:
+@pytest.fixture
+def other(service: Service) -> Iterator[Service]:
+    """A second service on the same database."""
     environment = {
         "TRUEZERO_DATABASE_URL": service.database,
         "TRUEZERO_UPSTREAM_OPENAI": service.provider.url,
@@ -89,23 +90,27 @@ def test_every_process_sees_the_same_breaker(service: Service) -> None:
         running(Application(load({}, environment), environment)) as port,
         client(f"http://127.0.0.1:{port}") as http,
     ):
-        other = Service(http, service.provider)
-        for number, where in enumerate((service, other, service)):
-            play(where, f"dead-{number}", DEAD)
-        assert play(other, "next")["admitted"] is False
-        assert other.get("/batches/b/check") == service.get("/batches/b/check")
+        yield Service(http, service.provider)
 
 
 @pytest.mark.postgres_smoke
-def test_only_one_of_many_at_once_is_the_canary(service: Service) -> None:
+def test_every_process_sees_the_same_breaker(service: Service, other: Service) -> None:
+    for number, where in enumerate((service, other, service)):
+        play(where, f"dead-{number}", DEAD)
+    assert play(other, "next")["admitted"] is False
+    assert other.get("/batches/b/check") == service.get("/batches/b/check")
+
+
+@pytest.mark.postgres_smoke
+def test_only_one_of_many_at_once_is_the_canary(service: Service, other: Service) -> None:
     for number in range(3):
         play(service, f"dead-{number}", DEAD)
-    service.http.post("/batches/b/breaker/reset")
+    other.http.post("/batches/b/breaker/reset")
     admitted: list[bool] = []
 
     def register(number: int) -> None:
         facts = {"id": f"c{number}", "batch": "b", "model": "gpt-5", "upstream": "openai"}
-        with client(str(service.http.base_url)) as http:
+        with client(str((service, other)[number % 2].http.base_url)) as http:
             admitted.append(http.post("/rollouts", json=facts).json()["admitted"])
 
     threads = [threading.Thread(target=register, args=(n,)) for n in range(8)]
