@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -17,12 +14,10 @@ from classifier.rules import judge
 from classifier.validity.surroundings import REQUESTS_ABANDONED
 from classifier.verdicts import Coverage, ValidityFinding
 from tests.fakes import replies
-from tests.fakes.answers import FAILURES, Api, Fault, chat
-from tests.fakes.provider import Answer, Request
+from tests.fakes.answers import FAILURES, Api, Fault
 from tests.fakes.replies import Finish, Reply, ToolCall
 from tests.healthy.conversation import Message, Tool
 from tests.labelled.play import Life, Played, play
-from tests.proxy.api.test_routes import Service, serving
 from tests.situations import requests
 from tests.situations.requests import NAMES, WIRES, Ask, assistant, result, tool, user
 from tests.situations.table import prose
@@ -299,48 +294,3 @@ def test_the_last_failures_are_left_to_the_rules(api: Api) -> None:
     life = play(documents(7, {5, 6}, wire=NAMES[api]))
     assert (life.verdict.rule, finding(life)) == ("interrupted", None)
     assert life.verdict.health == "api_error"
-
-
-# --- through a running service -------------------------------------------------------------
-
-
-def evaluated(service: Service, of: int, lost: Iterable[int], *, again: bool) -> dict[str, Any]:
-    """Ask questions as lm-eval does, each alone, some at once; those ``lost`` fail once."""
-    failing = [f"Question {n:03}:".encode() for n in lost]
-    lock = threading.Lock()
-
-    def answer(request: Request) -> Answer:
-        with lock:
-            struck = next((each for each in failing if each in request.body), None)
-            if struck is not None:
-                failing.remove(struck)
-        return FAILURES[Api.CHAT][Fault.PROVIDER_ERROR] if struck else chat()
-
-    body = {"id": f"eval-{of}-{again}", "model": "gpt-5", "upstream": "openai"}
-    service.http.post("/rollouts", json=body).raise_for_status()
-    service.provider.plays(answer)
-    asked = documents(of, ())
-
-    def post(each: Played) -> int:
-        path = f"/r/{body['id']}/openai{each.path}"
-        return service.http.post(path, content=each.request).status_code
-
-    with ThreadPoolExecutor(1 if of < 50 else 12) as pool:
-        statuses = list(pool.map(post, asked))
-        if again:
-            missed = [x for x, status in zip(asked, statuses, strict=True) if status == 503]
-            assert set(pool.map(post, missed)) == {200}
-    reward = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.5}}
-    service.http.post(f"/rollouts/{body['id']}/outcome", json=reward).raise_for_status()
-    told: dict[str, Any] = service.get(f"/rollouts/{body['id']}/result")
-    return told
-
-
-@pytest.mark.slow
-def test_an_evaluator_that_loses_documents_is_told(tmp_path: Path) -> None:
-    with serving(tmp_path) as service:
-        result = evaluated(service, 7, {1, 3, 4}, again=False)
-        assert (result["rewards"], "requests_abandoned" in result["error"]) == (None, True)
-        assert evaluated(service, 7, {1, 3, 4}, again=True)["rewards"] == {"reward": 0.5}
-        assert evaluated(service, 60, {20}, again=False)["rewards"] == {"reward": 0.5}
-        assert evaluated(service, 60, range(10, 30), again=True)["rewards"] == {"reward": 0.5}

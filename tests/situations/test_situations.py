@@ -21,12 +21,6 @@ from tests.situations.table import BY_NAME, EVERY_VARIANT, SITUATIONS, Situation
 
 # What is unearned has no conversation, and other models are told from those that are registered.
 DECLARED = {check.name for check in CHECKS} - {UNEARNED, OTHER_MODELS}
-DESIGNED = {
-    "prompt_truncated", "output_truncated", "reasoning_ate_budget", "engine_aborted",
-    "model_substituted", "serving_changed", "tool_calls_unparsed", "starved", "usage_mismatch",
-    "judge_failed", "duplicate_identity", "error_as_answer", "answers_identical",
-    "requests_abandoned",
-}  # fmt: skip
 
 
 @cache
@@ -107,33 +101,22 @@ def test_a_situation_is_captured_whole_in_every_variant(situation: Situation) ->
             assert exchange.response_bytes == len(call.answer.content)
 
 
-# Those whose check is declared; one that is added joins by itself.
-SOUGHT = [one for one in SITUATIONS if one.expected and one.expected.check in DECLARED]
-
-
-@pytest.mark.parametrize("situation", SOUGHT, ids=lambda one: one.name)
-def test_what_spoils_a_measurement_is_found_in_every_variant(situation: Situation) -> None:
-    for variant in situation.variants:
-        found = [(one.check, one.level) for one in findings(situation.name, *variant)]
-        assert is_found(situation, found), (variant, found)
-
-
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.name)
-def test_nothing_else_is_found_of_a_situation(situation: Situation) -> None:
-    """Above info; of a healthy rollout not even that."""
+def test_what_spoils_a_measurement_is_found_and_nothing_else(situation: Situation) -> None:
+    """Nothing above info; of a healthy rollout not even that."""
     expected = situation.expected
     own = {expected.check, *situation.also} if expected else set()
     mild = {Level.INFO} if expected else set()
     for variant in situation.variants:
         found = findings(situation.name, *variant)
+        assert is_found(situation, [(one.check, one.level) for one in found]), (variant, found)
         assert {one.check for one in found if one.level not in mild} <= own, variant
 
 
 def test_every_check_has_a_situation_in_every_variant() -> None:
     sought = [(one.expected.check, one.variants) for one in SITUATIONS if one.expected]
     looked = {(check, variant) for check, variants in sought for variant in variants}
-    assert looked == {(check, variant) for check in DESIGNED for variant in EVERY_VARIANT}
-    assert DECLARED <= DESIGNED
+    assert looked == {(check, variant) for check in DECLARED for variant in EVERY_VARIANT}
     assert len(BY_NAME) == len(SITUATIONS)
 
 
