@@ -19,7 +19,7 @@ from tests.healthy.conversation import (
     ToolUse,
 )
 from tests.healthy.traffic import Json, Meant
-from tests.healthy.writing import Told, Written, data, ident, meant, pieces
+from tests.healthy.writing import Told, Written, data, ident, meant, options, pieces
 from tests.proxy.wire.samples import dump
 
 _FINISH = {"stop": "stop", "tools": "tool_calls", "length": "length", "refusal": "stop",
@@ -83,15 +83,12 @@ def _body(ask: Ask, told: Told, flavour: flavours.Flavour) -> Json:
 
 
 def _options(ask: Ask, told: Told) -> Json:
-    body: Json = {}
-    if ask.max_tokens is not None:
-        body["max_completion_tokens" if told.lane.reasons else "max_tokens"] = ask.max_tokens
-    if ask.stop:
-        body["stop"] = list(ask.stop)
+    limit = "max_completion_tokens" if told.lane.reasons else "max_tokens"
+    body = options(ask, limit=limit, stop="stop")
+    if told.lane.reasons:
+        body.pop("temperature", None)
     if ask.schema is not None:
         body["response_format"] = ask.schema
-    if ask.temperature is not None and not told.lane.reasons:
-        body["temperature"] = ask.temperature
     if told.name.flags.get("token_ids"):
         body["return_token_ids"] = True
     if ask.logprobs:

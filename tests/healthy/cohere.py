@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.healthy.chat import call, tool
 from tests.healthy.conversation import Ask, Message, Text, ToolResult, ToolUse
 from tests.healthy.traffic import Json
-from tests.healthy.writing import JSON, SSE, Told, Written, meant, pieces, uuid
+from tests.healthy.writing import JSON, SSE, Told, Written, meant, options, pieces, uuid
 from tests.proxy.wire.samples import dump, named
 
 _STOPS = {"stop": "COMPLETE", "tools": "TOOL_CALL", "length": "MAX_TOKENS",
@@ -40,13 +40,7 @@ def _body(ask: Ask, told: Told) -> Json:
     sent: Json = {"model": told.name.asked, "messages": messages, "stream": ask.streamed}
     if prompt.tools:
         sent["tools"] = [tool(one) for one in prompt.tools]
-    if ask.max_tokens is not None:
-        sent["max_tokens"] = ask.max_tokens
-    if ask.temperature is not None:
-        sent["temperature"] = ask.temperature
-    if ask.stop:
-        sent["stop_sequences"] = list(ask.stop)
-    return sent
+    return sent | options(ask, limit="max_tokens", stop="stop_sequences")
 
 
 def _messages(message: Message) -> list[Json]:

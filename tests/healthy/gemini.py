@@ -15,7 +15,7 @@ from tests.healthy.conversation import (
     ToolUse,
 )
 from tests.healthy.traffic import Json, Pairs
-from tests.healthy.writing import JSON, SSE, Told, Written, data, ident, meant, pieces
+from tests.healthy.writing import JSON, SSE, Told, Written, data, ident, meant, options, pieces
 from tests.proxy.wire.samples import dump
 
 _STOPS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "refusal": "SAFETY",
@@ -66,13 +66,7 @@ def _body(ask: Ask, told: Told) -> Json:
         sent["tools"] = [{"functionDeclarations": declared}]
     if ask.found:
         sent["tools"] = [{"googleSearch": {}}]
-    config: Json = {}
-    if ask.max_tokens is not None:
-        config["maxOutputTokens"] = ask.max_tokens
-    if ask.temperature is not None:
-        config["temperature"] = ask.temperature
-    if ask.stop:
-        config["stopSequences"] = list(ask.stop)
+    config = options(ask, limit="maxOutputTokens", stop="stopSequences")
     if ask.schema is not None:
         config |= {"responseMimeType": "application/json",
                    "responseSchema": ask.schema["json_schema"]["schema"]}  # fmt: skip

@@ -16,7 +16,7 @@ from tests.healthy.conversation import (
     ToolUse,
 )
 from tests.healthy.traffic import Json, Meant, Pairs
-from tests.healthy.writing import SSE, Told, Written, meant, pieces
+from tests.healthy.writing import SSE, Told, Written, meant, options, pieces
 from tests.proxy.wire.samples import dump, named
 
 _STATUSES = {"tools": "requires_action", "length": "incomplete", "refusal": "failed"}
@@ -84,12 +84,7 @@ def _body(ask: Ask, told: Told) -> Json:
     if tools:
         sent["tools"] = tools
     config: Json = {"thinking_summaries": "auto"} if told.lane.reasons else {}
-    if ask.max_tokens is not None:
-        config["max_output_tokens"] = ask.max_tokens
-    if ask.temperature is not None:
-        config["temperature"] = ask.temperature
-    if ask.stop:
-        config["stop_sequences"] = list(ask.stop)
+    config |= options(ask, limit="max_output_tokens", stop="stop_sequences")
     if config:
         sent["generation_config"] = config
     if ask.schema is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
+from tests.healthy.conversation import Ask
 from tests.healthy.counting import Counts
 from tests.healthy.lanes import Lane, Name
 from tests.healthy.traffic import Json, Meant, Pairs
@@ -79,6 +80,12 @@ def data(payload: object) -> bytes:
 
 def meant(counts: Counts) -> Meant:
     return Meant(input=counts.input, output=counts.output, cached=counts.cached)
+
+
+def options(ask: Ask, *, limit: str, stop: str) -> Json:
+    """Return what an ask sets of its output's limit, temperature and end, as a dialect names it."""
+    asked = {limit: ask.max_tokens, "temperature": ask.temperature, stop: list(ask.stop) or None}
+    return {name: value for name, value in asked.items() if value is not None}
 
 
 def stainless(language: str, package: str, retry: int = 0) -> Pairs:
