@@ -163,21 +163,6 @@ def test_a_run_carries_its_score(
 # --- where no service answers --------------------------------------------------------------
 
 
-def test_a_service_that_was_named_and_is_not_there_ends_the_run(nowhere: str) -> None:
-    done = run(*python("print('ran')"), url=nowhere)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith(f"truezero: cannot reach a truezero service at {nowhere}")
-    assert "start one with `truezero serve`" in line
-
-
-def test_a_batch_has_no_service_of_its_own(nowhere: str) -> None:
-    done = run_unnamed("--batch", "b", *python("print('ran')"), nowhere=nowhere)
-    assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
-    assert line.endswith("or set TRUEZERO_URL; a batch needs a service that lasts")
-
-
 UNNAMED = """
 import sys
 from truezero.sdk import addresses

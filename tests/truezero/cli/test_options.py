@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from tests.fakes.provider import closed_port
 from truezero.cli import app, options
+from truezero.sdk import addresses
 
 
 @pytest.fixture(autouse=True)
@@ -95,11 +96,21 @@ def test_a_misspelt_option_before_a_command_is_not_the_command(
 
 
 @pytest.mark.parametrize("named", ["option", "variable"])
-def test_a_service_that_was_named_is_not_replaced_for_drills(named: str) -> None:
+@pytest.mark.parametrize("command", ["drill", "run"])
+def test_a_service_that_was_named_is_not_replaced(command: str, named: str) -> None:
     url = f"http://127.0.0.1:{closed_port()}"
     if named == "variable":
         os.environ["TRUEZERO_URL"] = url
     option = ["--url", url] if named == "option" else []
-    done = CliRunner().invoke(app, ["drill", *option, "--", "true"])
+    done = CliRunner().invoke(app, [command, *option, "--", "true"])
     assert (done.exit_code, done.stdout) == (1, "")
     assert done.stderr.startswith(f"truezero: cannot reach a truezero service at {url}")
+    assert "start one with `truezero serve`" in done.stderr
+
+
+def test_a_batch_has_no_service_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "DEFAULT_URL", f"http://127.0.0.1:{closed_port()}")
+    done = CliRunner().invoke(app, ["run", "--batch", "b", "--", "true"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("or set TRUEZERO_URL; a batch needs a service that lasts")
