@@ -249,6 +249,9 @@ def test_every_table_has_the_same_controls_and_keeps_the_rest_of_its_view(servic
     has_the_same_controls(service, f"{AT}?{of_rollouts}", 3, "Filter", "Group")
     has_the_same_controls(service, f"/ui/batches/b?tab=rollouts&{of_rollouts}", 3, "Filter")
     has_the_same_controls(service, "/ui/batches/b?tab=tasks&show=gaps&sort=task", 2)
+    has_the_same_controls(service, "/ui/batches/b?tab=cost&sort=calls", 2)
+    has_the_same_controls(service, "/ui/batches/b?tab=again&show=transient&sort=cause", 2)
+    has_the_same_controls(service, "/ui/upstreams?window=86400&sort=lane", 3, "Filter")
 
 
 def has_the_same_controls(service: Service, at: str, count: int, *more: str) -> None:
