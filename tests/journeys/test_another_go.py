@@ -1,6 +1,6 @@
-"""A key dies, is mended, and what ran before is run again: the batch is valid then.
+"""A key dies, is mended, and what `truezero run` ran before is run again: the batch is valid then.
 
-By the SDK's loop, and by `truezero run`.
+A loop of the SDK's is that of the README: test_first_hour.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 
 from tests import forked
 from tests.journeys.test_run import environment
-from tests.truezero.driving import call, service
+from tests.truezero.driving import service
 from truezero import Client
 
 TASKS = ("fix-1", "fix-2", "fix-3")
@@ -50,21 +50,10 @@ with Client() as client:
                 time.sleep(600)
             rollout.finish(rewards=1.0)
 """
-Loop = Callable[[str, dict[str, str]], None]
 
 
 def truezero(*words: str, url: str) -> Any:
     return forked.run(*words, cwd=forked.ROOT, env=environment(url))
-
-
-def by_run(url: str, keys: dict[str, str]) -> None:
-    def agent(task: str, rollout: Any) -> float:
-        call(rollout.env["OPENAI_BASE_URL"], keys[task])
-        return REWARDS[task]
-
-    with Client(url) as client:
-        batch = client.batch("night", model="gpt-5", upstream="openai")
-        batch.run(keys, agent, concurrency=1, progress=False)
 
 
 def by_command(url: str, keys: dict[str, str]) -> None:
@@ -126,16 +115,16 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.mark.parametrize("loop", [by_run, pytest.param(by_command, marks=pytest.mark.slow)])
-def test_the_loop_of_before_with_the_key_mended_makes_the_batch_valid(loop: Loop, url: str) -> None:
+@pytest.mark.slow
+def test_the_commands_of_before_with_the_key_mended_make_the_batch_valid(url: str) -> None:
     dead = {"fix-0": "sk-good", **dict.fromkeys(TASKS, "sk-dead")}
-    loop(url, dead)
+    by_command(url, dead)
     checked = truezero("check", "night", url=url)
     assert checked.returncode == 1, checked.stdout
     assert "fix-1: does not count: the key was refused" in checked.stdout
     assert "fix it, then truezero breaker reset night" in checked.stdout
     assert truezero("breaker", "reset", "night", url=url).returncode == 0
-    loop(url, dict.fromkeys(dead, "sk-good"))
+    by_command(url, dict.fromkeys(dead, "sk-good"))
     checked = truezero("check", "night", url=url)
     assert checked.returncode == 0, checked.stdout
     assert checked.stdout.splitlines()[-1] == "night: valid"
