@@ -8,10 +8,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,7 +20,6 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Pause, Provider, Request, Wait
 from tests.journeys.service import Service
-from tests.postgres import Server
 from tests.waiting import until
 
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "Is the zero true?"}]}
@@ -186,39 +182,6 @@ def test_a_breaker_asks_about_what_failed_before_it_opens(
     assert (lane["phase"], lane["answered_at"]) == ("open", None)
 
 
-def test_who_looks_while_a_breaker_is_asked_about_does_not_open_it(
-    service: Service, provider: Provider, model: str
-) -> None:
-    may_answer = threading.Event()
-
-    def denied_to_agents(request: Request) -> Answer:
-        if not is_question(request):
-            return DENIED
-        may_answer.wait(60)
-        return answers.healthy(request)
-
-    provider.plays(denied_to_agents)
-    batch = f"looked-at-{model}"
-    names = [f"{model}-looked-at-{number}" for number in range(5)]
-    for name in names:
-        service.register(id=name, batch=batch, model=model, policy={"agents": "trusted"})
-        call(service, name, model)
-    for name in names[:-1]:
-        outcome(service, name)
-    with ThreadPoolExecutor(1) as pool:
-        last = pool.submit(outcome, service, names[-1])
-        until(lambda: questions(provider))
-        looked_at = service.verdict(names[-1])
-        assert (looked_at["subcategory"], looked_at["provisional"]) == ("auth", True)
-        (lane,) = service.get(f"/batches/{batch}/breaker")["lanes"]
-        assert (lane["phase"], lane["streak"]) == ("closed", 4)
-        may_answer.set()
-        assert last.result()["provisional"] is False
-    (lane,) = service.get(f"/batches/{batch}/breaker")["lanes"]
-    assert (lane["phase"], lane["streak"]) == ("closed", 5)
-    assert lane["answered_at"] is not None
-
-
 @pytest.mark.slow  # the answer to the outcome is waited for
 def test_a_series_that_ends_late_has_the_verdict_judged_anew(
     service: Service, provider: Provider, rollout: str, model: str
@@ -236,32 +199,6 @@ def test_a_series_that_ends_late_has_the_verdict_judged_anew(
     until(lambda: not service.verdict(rollout)["provisional"])
     verdict = service.verdict(rollout)
     assert (verdict["attributed_to"], verdict["corroborated"]) == ("provider", True)
-
-
-@pytest.mark.slow  # a cluster
-def test_two_replicas_share_series_and_agree(
-    provider: Provider, postgres_server: Server, tmp_path: Path, model: str
-) -> None:
-    provider.plays(DOWN)
-    settings = {"AGENTS": "untrusted", "KEY_OPENAI": "sk-operator"}
-    with ExitStack() as stack:
-        url = stack.enter_context(postgres_server.database(prepared=False))
-        homes = [tmp_path / name for name in "ab"]
-        for home in homes:
-            home.mkdir()
-        one, other = (
-            stack.enter_context(Service(home, provider.url, DATABASE_URL=url, **settings))
-            for home in homes
-        )
-        for number in range(4):
-            rollout = f"{model}-{number}"
-            one.register(id=rollout, model=model, upstream="openai")
-            call((one, other)[number % 2], rollout, model)
-            outcome((other, one)[number % 2], rollout)
-        verdicts = [[each.verdict(f"{model}-{n}") for n in range(4)] for each in (one, other)]
-    assert verdicts[0] == verdicts[1]
-    assert {verdict["attributed_to"] for verdict in verdicts[0]} == {"provider"}
-    assert {verdict["provisional"] for verdict in verdicts[0]} == {False}
 
 
 # --- what is asked, and whose a failure is then: the provider fails some calls, whoever asks -----
