@@ -24,7 +24,7 @@ from tests.journeys.harnesses import (
     Row,
     Setup,
 )
-from tests.journeys.test_agent_harness_failures import VERIFIERS, works
+from tests.journeys.test_agent_harness_failures import MINI, VERIFIERS, works
 from tests.journeys.test_harness_failures import MASEVAL
 from tests.journeys.test_integrations import SWEBENCH_CONFIG
 
@@ -33,32 +33,6 @@ pytestmark = [
     pytest.mark.timeout(1800),
 ]
 
-# The command as a process of its own; then what it predicted, and the version.
-MINI = """
-import json, subprocess, sys
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
-
-cases, ours, url = sys.argv[1].split(","), sys.argv[2] == "ours", sys.argv[3]
-Path("tasks").mkdir()
-rows = [{"instance_id": case, "problem_statement": f"case:{case}"} for case in cases]
-Path("tasks/test.jsonl").write_text("\\n".join(map(json.dumps, rows)))
-config = Path("config.yaml")
-if not ours:
-    config.write_text(config.read_text() + f"  model_kwargs:\\n    api_base: {url}\\n")
-module = "truezero.integrations.mini_swe_agent" if ours else "minisweagent.run.benchmarks.swebench"
-done = subprocess.run([sys.executable, "-m", module, "--subset", "tasks", "--split", "test",
-                       "-o", "out", "-c", "config.yaml", "-w", "1"])
-print(flush=True)
-predicted = Path("out/preds.json")
-found = json.loads(predicted.read_text()) if predicted.exists() else {}
-for case in cases:
-    if case in found:
-        print(json.dumps({"case": case, "patch": found[case]["model_patch"],
-                          "version": version("mini-swe-agent")}))
-sys.exit(done.returncode)
-"""
 # A harness of a few lines: three calls a task, errors ignored, 1.0 if the last answer came.
 LITELLM = """
 import asyncio, contextlib, json, sys
@@ -112,12 +86,18 @@ def mini_swe_agent(setup: Setup, home: Path) -> Ran:
     def begun(folder: Path) -> None:
         (folder / "config.yaml").write_text(SWEBENCH_CONFIG)
 
-    return setup.run("mini_swe_agent", MINI, home, mode=mode, begun=begun)
+    return setup.run("mini_swe_agent", MINI, home, "1", mode=mode, begun=begun)
 
 
 def litellm(setup: Setup, home: Path) -> Ran:
     word = "alone" if setup.condition in HALVES[1:] else "rollouts"  # there it is only installed
     return setup.run("mini_swe_agent", LITELLM, home, word)
+
+
+def patch(row: Row) -> str:
+    if row["patch"] is None:
+        return "no result"
+    return "a patch" if row["patch"] else "empty patch"
 
 
 def second_call_of_ok(request: Request) -> bool:
@@ -167,7 +147,7 @@ TOLD = {
     ),
     "mini_swe_agent": Told(
         harness="mini_swe_agent", runs=mini_swe_agent,
-        score=lambda row: "a patch" if row["patch"] else "empty patch",
+        score=patch,
         away="truezero: no instance was run: ",
         untouched=(Condition.HALF, Condition.HALF_DOWN),
         killed=("empty patch", "no result", "no result"), code=1,

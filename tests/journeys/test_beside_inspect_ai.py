@@ -28,6 +28,7 @@ from tests.journeys.harnesses import (
     execute,
 )
 from tests.journeys.service import Service
+from tests.journeys.test_agent_harness_failures import INSPECT
 from truezero.audit.report import audit
 from truezero.audit.zips import read_members
 
@@ -36,64 +37,6 @@ pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]
-
-# Cases, stock or ours, base URL; `measured` around the scorer, how many samples of a case, and how
-# many at once. Its solver ignores every error, or none.
-INSPECT = """
-import json, sys
-from inspect_ai import Task, eval
-from inspect_ai.dataset import Sample
-from inspect_ai.model import ChatMessageUser, get_model
-from inspect_ai.scorer import includes
-from inspect_ai.solver import solver
-
-cases, base = sys.argv[1].split(","), sys.argv[3]
-scored, swallows, copies, at_once = sys.argv[4:]
-
-async def ask(case, turn):
-    try:
-        said = [ChatMessageUser(content=f"case:{case} turn:{turn}")]
-        return (await get_model().generate(said)).completion
-    except Exception:
-        if swallows == "raises":
-            raise
-        return ""
-
-@solver
-def asks():
-    async def solve(state, generate):
-        case = state.sample_id.split("#")[0]
-        answers = [await ask(case, turn) for turn in (1, 2, 3)]
-        state.output.completion = "it is one" if case == "WRONG" else answers[-1]
-        return state
-    return solve
-
-scorer = includes()
-if scored == "measured":
-    from truezero.integrations.inspect_ai import measured
-    scorer = measured(scorer)
-samples = [Sample(id=f"{case}#{n}", input=case, target="zero is true")
-           for case in cases for n in range(int(copies))]
-how = {"base_url": base, "streaming": True, "responses_api": False}
-[log] = eval(
-    Task(name="asking", dataset=samples, solver=asks(), scorer=scorer),
-    model=get_model("openai/gpt-5", **how), display="plain", log_dir="logs", max_retries=0,
-    fail_on_error=False, max_samples=int(at_once), log_model_api=True,
-)
-for sample in log.samples or ():
-    value = {"C": 1.0, "I": 0.0}.get(((sample.scores or {}).get("includes") or sample).__dict__
-                                     .get("value"))
-    why = sample.error.message if sample.error else None
-    print(json.dumps({"case": sample.id.split("#")[0], "id": sample.id, "score": value, "why": why,
-                      "limit": sample.limit and sample.limit.type,
-                      "headers": sorted({name for event in sample.events
-                                         if event.event == "model"
-                                         for name in event.config.extra_headers or {}})}))
-found = log.results and log.results.scores
-print(json.dumps({"case": "log", "status": log.status,
-                  "error": log.error.message if log.error else None,
-                  "accuracy": found[0].metrics["accuracy"].value if found else None}))
-"""
 
 
 def runs(setup: Setup, home: Path) -> Ran:
@@ -162,7 +105,7 @@ def test_a_service_killed_midway_makes_no_score(beside: Beside) -> None:
 
 def test_the_page_shows_inspect_beside_truezero(beside: Beside) -> None:
     conditions = (Condition.HALF, Condition.DOWN, Condition.FOREIGN, Condition.KILLED)
-    beside.write(*conditions, version="0.3.285")
+    beside.write(*conditions, version=log_of(beside[Condition.ALONE])["version"])
 
 
 # --- many samples ---------------------------------------------------------------------------

@@ -47,6 +47,7 @@ class Measured:
 
     harness: str
     version: str
+    service: str  # its URL
     stock: Mapping[Case, Row]
     ours: Mapping[Case, Row]
     extra: Mapping[str, Row]  # lines of ours that are no case
@@ -112,6 +113,7 @@ def measure(
         yield Measured(
             harness=harness,
             version=next(line["version"] for line in ours if "version" in line),
+            service=service.url,
             stock=by_case(stock),
             ours=by_case(ours),
             extra={line["case"]: line for line in ours if "case" in line},

@@ -37,15 +37,10 @@ def fails_the_doomed(request: Request) -> Answer:
     return answers.healthy(request)
 
 
-def run(
-    harness: str, text: str, *words: str, url: str, home: Path, token: str | None = None
-) -> list[str]:
+def run(harness: str, text: str, *words: str, url: str, home: Path) -> list[str]:
     """What a program prints, in lines of JSON, that runs where its harness is."""
     as_installed(home)
-    environment = {
-        "PYTHONPATH": str(ROOT), "TRUEZERO_URL": url, "TRUEZERO_BATCH": home.name,
-        **({"TRUEZERO_ADMIN_TOKEN": token} if token else {}),
-    }  # fmt: skip
+    environment = {"PYTHONPATH": str(ROOT), "TRUEZERO_URL": url, "TRUEZERO_BATCH": home.name}
     done = spawned(python_of(harness), "-c", text, *words, home=home, environment=environment)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -212,107 +207,3 @@ def test_the_guides_snippet_names_what_mini_swe_agent_could_not_measure_in_swebe
         "it-doomed": "api_error [auth, permanent]: HTTP 401 on 1 of 1 call"
     }
     assert json.loads(path.read_text()) == before
-
-
-# --- verifiers -----------------------------------------------------------------------------
-
-VERIFIERS = """
-import asyncio, json, sys
-from pathlib import Path
-import httpx
-import verifiers.v1 as vf
-from verifiers.v1.runtimes import ProgramResult, SubprocessConfig
-from verifiers.v1.utils.trace_store import append_trace
-from truezero import Client
-from truezero.integrations.verifiers import settle
-
-class Swallowing(vf.Harness):
-    EXECUTES_CODE = False
-    NEEDS_CONTAINER = False
-    async def launch(self, ctx, trace, runtime, endpoint, secret, mcp_urls, data, *more, **options):
-        asked = {"model": ctx.model, "messages": [{"role": "user", "content": data.prompt}]}
-        async with httpx.AsyncClient() as client:
-            headers = {"authorization": "Bearer " + secret}
-            await client.post(endpoint + "/chat/completions", headers=headers, json=asked)
-            counted = await client.post(endpoint + "/messages/count_tokens", json=asked,
-                                        headers={"x-api-key": secret})
-            listed = await client.get(endpoint + "/models", headers=headers)
-            side[trace.id] = [counted.status_code, listed.status_code]
-        return ProgramResult(0, "", "")
-
-side = {}
-class Answers(vf.Task):
-    @vf.reward(weight=2.0)
-    async def solved(self, trace):
-        return 0.5 if trace.messages else 0.0
-
-def agent_at(base):
-    provider = vf.EvalClientConfig(base_url=base, api_key_var="OPENAI_API_KEY")
-    agent = vf.Agent(vf.AgentConfig(model="gpt-5", client=provider, runtime=SubprocessConfig()))
-    agent.harness = Swallowing(agent.config.harness)
-    return agent
-
-async def main():
-    client, base, rollout_id = Client(), sys.argv[1] + "/openai/v1", None
-    for word in ("well", "doomed"):
-        if sys.argv[2:] == ["addressed"]:
-            registered = client.register(batch="live", task=word)
-            base, rollout_id = registered.base_urls["openai"], registered.id
-        trace = await agent_at(base).run(Answers(vf.TaskData(id=word, prompt=word)))
-        await append_trace(Path("run"), trace, asyncio.Lock())
-        settled = settle(client, trace, batch="live", rollout_id=rollout_id)
-        print(json.dumps({
-            "task": settled.task, "measured": settled.measured, "trace": trace.id, "ok": trace.ok,
-            "rewards": {name: reward and reward.value for name, reward in trace.rewards.items()},
-            "why": settled.verdict.error, "kept": settled.result.rewards, "side": side[trace.id],
-        }))
-
-Path("run").mkdir()
-asyncio.run(main())
-"""
-
-SAVED = """
-import json
-from pathlib import Path
-from truezero import Client
-from truezero.integrations.verifiers import settle_run
-
-settled = settle_run(Client(), Path("run"), batch="live")
-print(json.dumps({one.task: one.measured for one in settled}))
-"""
-
-
-@pytest.mark.harness("verifiers")
-def test_a_trace_of_verifiers_whose_model_was_dead_has_no_reward(tmp_path: Path) -> None:
-    with Provider(fails_the_doomed) as provider, Service(tmp_path, provider.url) as service:
-        lines = run("verifiers", VERIFIERS, service.url, url=service.url, home=tmp_path)
-        well, doomed = map(json.loads, lines)
-        exchanges = service.exchanges(well["trace"])
-        [saved] = run("verifiers", SAVED, url=service.url, home=tmp_path)
-    assert json.loads(saved) == {"well": True, "doomed": False}, "reporting twice is harmless"
-    assert (well["task"], well["measured"], well["ok"]) == ("well", True, True)
-    assert well["kept"] == {"solved": 1.0, "reward": 1.0}
-    assert (doomed["measured"], doomed["ok"], doomed["kept"]) == (False, False, None)
-    assert set(doomed["rewards"].values()) <= {None}
-    assert doomed["why"].startswith("api_error [auth, permanent]: HTTP 401")
-    assert [call["attribution_source"] for call in exchanges] == ["borrowed_header"]
-    asked = [request for request in provider.requests if "/chat/" in request.path]
-    assert {request.header("authorization") for request in asked} == {f"Bearer {KEY}"}
-
-
-@pytest.mark.harness("verifiers")
-def test_verifiers_calls_prove_whose_they_are_where_a_token_is_asked_for(tmp_path: Path) -> None:
-    token = "token-of-the-admin"
-    with (
-        Provider(fails_the_doomed) as provider,
-        Service(tmp_path, provider.url, ADMIN_TOKEN=token) as service,
-    ):
-        words = (service.url, "addressed")
-        lines = run("verifiers", VERIFIERS, *words, url=service.url, home=tmp_path, token=token)
-    told = [json.loads(line) for line in lines]
-    assert {one["task"]: one["measured"] for one in told} == {"well": True, "doomed": False}
-    assert [one["side"] for one in told] == [[200, 200], [200, 200]], "side calls prove it too"
-    asked = [request for request in provider.requests if "/chat/" in request.path]
-    assert {request.header("authorization") for request in asked} == {f"Bearer {KEY}"}
-    names = {name.lower() for request in provider.requests for name, _ in request.headers}
-    assert not {name for name in names if name.startswith("x-truezero")}
