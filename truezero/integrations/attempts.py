@@ -37,7 +37,8 @@ def check_service(
         ServiceError: its message is the one sentence to say.
     """
     failed: list[Exception] = []
-    service = Client(url, token, timeout_s=within_s)
+    # Only the wait below ends a greeting: on a busy machine the client's could end first.
+    service = Client(url, token, timeout_s=10 * within_s)
 
     def greet() -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -29,13 +30,24 @@ def test_attempts_go_on_where_an_earlier_process_stopped(url: str) -> None:
         assert following == {("uncounted", None): 1}
 
 
-def test_a_silent_program_is_waited_for_once_and_no_longer_than_told() -> None:
+@pytest.mark.parametrize("busy_s", [0.0, 0.4])
+def test_a_silent_program_is_waited_for_once_and_no_longer_than_told(
+    busy_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join = threading.Thread.join
+
+    def late(thread: threading.Thread, timeout: float | None = None) -> None:
+        time.sleep(busy_s)
+        join(thread, timeout)
+
     with Silent() as silent:
+        monkeypatch.setattr(threading.Thread, "join", late)
         with pytest.raises(ServiceError) as failed:
             check_service(silent.url, within_s=0.2)
         until(lambda: silent.visits)
     assert silent.visits == 1
     assert failed.value.code == "no_answer"
+    assert f"{silent.url} did not answer within 0.2 s" in str(failed.value)
 
 
 def test_a_wrong_token_is_seen_before_any_call(tmp_path: Path) -> None:
