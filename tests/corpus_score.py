@@ -174,11 +174,6 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("errors*.jsonl"))
 
 
-def path_of(row: Labelled) -> str:
-    """The path such an answer comes from."""
-    return row.path
-
-
 def score(rows: Iterable[Labelled]) -> Score:
     return Score(judged=tuple(Judged(row=row, cause=_heard(row).cause) for row in rows))
 

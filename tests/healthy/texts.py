@@ -185,15 +185,6 @@ def table_json(rng: Random, rows: int) -> str:
     )
 
 
-def diff(rng: Random) -> str:
-    """A small patch in a fence."""
-    file, old, new = path(rng), rng.randrange(90), rng.randrange(90)
-    return (
-        f"```diff\n--- a/{file}\n+++ b/{file}\n@@ -12,3 +12,3 @@\n"
-        f"-    limit = {old}\n+    limit = {new}\n     return limit\n```"
-    )
-
-
 # Explanations of tool-call syntax, as an agent that works on agents gives: none of it is a call.
 MARKUP: Sequence[str] = (
     (

@@ -112,20 +112,6 @@ def test_a_stream_that_is_cut_breaks_for_the_agent_too(
     assert (exchange["ending"], exchange["subcategory"]) == ("cut_upstream", "provider_error")
 
 
-def test_an_sdk_that_retries_and_succeeds_has_recovered(
-    service: Service, provider: Provider, rollout: str
-) -> None:
-    limited = FAILURES[Api.CHAT][Fault.RATE_LIMIT]
-    soon = answers.whole({}, 429, ("retry-after-ms", "20"))
-    provider.plays(Answer(status=429, headers=soon.headers, body=limited.body), answers.healthy)
-    seen = ask(Api.CHAT, service.base(rollout, "openai"), stream=False, retries=2)
-    assert seen.error is None
-    first, second = service.exchanges(rollout)
-    assert (first["subcategory"], second["subcategory"]) == ("rate_limit", None)
-    verdict = service.verdict(rollout)
-    assert (verdict["health"], verdict["recovered_requests"]) == ("healthy", 1)
-
-
 def test_a_background_interaction_is_polled_and_judged_by_what_became_of_it(
     service: Service, provider: Provider, rollout: str
 ) -> None:

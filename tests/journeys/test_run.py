@@ -228,14 +228,9 @@ def test_a_service_of_its_own_serves_where_none_answers_and_obeys_no_agent(
 
 
 @pytest.mark.slow
-def test_with_a_token_an_agent_proves_itself_and_a_wrong_token_is_one_sentence(
-    provider: Provider, tmp_path: Path
-) -> None:
+def test_with_a_token_an_agent_proves_itself(provider: Provider, tmp_path: Path) -> None:
     with Service(tmp_path, provider.url, ADMIN_TOKEN="t0ken") as guarded:
-        wrong = run("--", "true", url=guarded.url, TRUEZERO_ADMIN_TOKEN="other")
         done = run(*python("print(ask())"), url=guarded.url, TRUEZERO_ADMIN_TOKEN="t0ken")
-    assert (wrong.returncode, len(wrong.stderr.splitlines())) == (1, 1)
-    assert "the token is wrong or missing" in wrong.stderr
     assert (done.returncode, done.stdout) == (0, "200\n")
 
 

@@ -269,7 +269,7 @@ def test_a_batch_that_does_not_exist_is_one_sentence(url: str) -> None:
 def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
     with service(tmp_path, ADMIN_TOKEN="t0ken") as (address, _, _):
         for words in (("batch", "b"), ("check", "b"), ("watch", "b"), ("export",),
-                      ("verdict", "r")):  # fmt: skip
+                      ("verdict", "r"), ("run", "--", "true")):  # fmt: skip
             done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
             assert (done.returncode, done.stdout) == (4 if "check" in words else 1, ""), words
             assert len(done.stderr.splitlines()) == 1, words
