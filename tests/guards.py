@@ -7,7 +7,8 @@ either changes nothing.
 
 ``names``: every collected test is still there, but for those of ``tests/dropped.txt`` (a name, a
 colon, the reason). ``coverage``: no function has a branch or line that tests executed before and do
-not now. ``mutants``: of 400 small changes to functions, drawn by a fixed seed, none that was found
+not now (``-- -k "not loads_no"`` leaves out tests of what a process loads: measured, it loads
+more). ``mutants``: of 400 small changes to functions, drawn by a fixed seed, none that was found
 before passes now. Each runs the tests that execute its function. ``--record`` goes on where it was
 interrupted; ``--only N`` stops after N. Options behind ``--`` go to pytest.
 """
@@ -197,19 +198,36 @@ def executed(root: Path, arguments: Sequence[str], packages: Sequence[str] = PAC
         if run.returncode != 0:
             raise SystemExit("tests fail: what they execute says nothing")
         report = Path(folder) / "report.json"
-        for command in (["combine", "-q"], ["json", "-q", "--show-contexts", "-o", str(report)]):
+        for command in (["combine", "-q"], ["json", "-q", "-o", str(report)]):
             subprocess.run([*cover, *command, *with_config], cwd=root, check=True)
-        return by_function(json.loads(report.read_text("utf-8")), functions(root, packages))
+        data = coverage.CoverageData(f"{folder}/data")
+        data.read()
+        # A file at a time: the tests of every line at once are 20 GB.
+        return by_function(
+            json.loads(report.read_text("utf-8")), functions(root, packages),
+            data.contexts_by_lineno,
+        )  # fmt: skip
 
 
-def by_function(report: Mapping[str, Any], known: Iterable[Function]) -> Executed:
-    """Divide coverage's report of files among their functions; equal functions are one."""
+def by_function(
+    report: Mapping[str, Any],
+    known: Iterable[Function],
+    contexts_of: Callable[[str], Mapping[int, Iterable[str]]],
+) -> Executed:
+    """Divide coverage's report of files among their functions; equal functions are one.
+
+    Arguments:
+        contexts_of: of a file, the tests that executed each of its lines.
+    """
     lines: dict[str, Lines] = {}
     tests: dict[str, frozenset[str]] = {}
+    last, contexts = "", dict[int, Iterable[str]]()
     for function in known:
         file = report["files"].get(function.path)
         if file is None:
             continue
+        if function.path != last:
+            last, contexts = function.path, dict(contexts_of(function.path))
         start, body = function.first, range(function.first + 1, function.last + 1)
         seen = {str(line - start) for line in file["executed_lines"] if line in body}
         seen |= {
@@ -217,8 +235,7 @@ def by_function(report: Mapping[str, Any], known: Iterable[Function]) -> Execute
             for a, b in file["executed_branches"]
             if a in body
         }
-        contexts = file.get("contexts", {})
-        callers = {name for line in body for name in contexts.get(str(line), ()) if name}
+        callers = {name for line in body for name in contexts.get(line, ()) if name}
         lines[function.key] = lines.get(function.key, frozenset()) | seen
         tests[function.key] = tests.get(function.key, frozenset()) | callers
     return Executed(lines=lines, tests=tests)
