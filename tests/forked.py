@@ -20,14 +20,16 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import util
 from pathlib import Path
@@ -38,6 +40,9 @@ from prometheus_client import values
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 600.0
 _WORKER = "worker"  # as Linux names the process
+_ADDRESS = "FORKED_AT"  # in the environment: the socket of whoever offers commands
+_END = b"e"
+_ALONE_S = 5.0  # a fork source looks as often whether who started it is there
 
 _exit_codes: list[int] = []  # of the command that this process became
 _cpu_us: list[int] = []  # of each command that ended, with the workers it waited for
@@ -128,7 +133,7 @@ def start(
             nothing if each == subprocess.DEVNULL else each for each in (stdin, stdout, stderr)
         )
         numbers = [each if isinstance(each, int) else each.fileno() for each in streams]
-        socket.send_fds(_source(), [b"."], [theirs.fileno(), *numbers])
+        socket.send_fds(_asking(), [b"."], [theirs.fileno(), *numbers])
     asked = {"words": words, "cwd": str(cwd), "env": dict(env)}
     ours.sendall(json.dumps(asked).encode() + b"\n")
     return Process(ours)
@@ -191,33 +196,73 @@ def _heard(end: int) -> bytes:
         return pipe.read()
 
 
-@functools.cache
-def _source() -> socket.socket:
-    """Where to ask for a process; started once, and gone with us."""
-    ours, theirs = socket.socketpair()
+@contextlib.contextmanager
+def offered() -> Iterator[None]:
+    """Have all processes that are started meanwhile ask for commands of one that loads them once.
+
+    It is started when the first of them asks, as a child of this process.
+    """
+    with tempfile.TemporaryDirectory(prefix="truezero-forked-") as folder, _datagrams() as asked:
+        address = f"{folder}/asked"
+        asked.bind(address)
+        starting = threading.Thread(target=_start_once_asked, args=[asked], daemon=True)
+        starting.start()
+        os.environ[_ADDRESS] = address
+        try:
+            yield
+        finally:
+            del os.environ[_ADDRESS]
+            with _datagrams() as asking:
+                asking.sendto(_END, address)
+            starting.join()
+
+
+def _datagrams() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+
+def _start_once_asked(asked: socket.socket) -> None:
+    """Run the process that is forked, unless the first that is asked of it is to end."""
+    select.select([asked], [], [])
+    if asked.recv(1, socket.MSG_PEEK) != _END:
+        _start_source(asked).wait()
+
+
+def _start_source(asked: socket.socket) -> subprocess.Popen[bytes]:
     clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
-    with theirs:
-        source = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked", str(theirs.fileno())],
-            cwd=ROOT,
-            env={**clean, "PYTHONPATH": str(ROOT)},
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-        )
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.forked", str(asked.fileno())],
+        cwd=ROOT,
+        env={**clean, "PYTHONPATH": str(ROOT)},
+        pass_fds=[asked.fileno()],
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@functools.cache
+def _asking() -> socket.socket:
+    """Where to ask for a process: of whoever offers it, else of one of our own, gone with us."""
+    if _ADDRESS in os.environ:
+        asking = _datagrams()
+        asking.connect(os.environ[_ADDRESS])
+        return asking
+    asking, asked = socket.socketpair(type=socket.SOCK_DGRAM)
+    with asked:
+        source = _start_source(asked)
 
     def end() -> None:
-        ours.close()
+        asking.send(_END)
         source.wait()
 
     atexit.register(end)
-    return ours
+    return asking
 
 
 # --- the process that is forked ------------------------------------------------------------
 
 
 def main(channel: socket.socket) -> None:
-    """Fork a command for each message, until nobody asks any more."""
+    """Fork a command for each message, until told to end, or who started us has gone."""
     from proxy.server.background import tune_process
 
     atexit.register(_leave)  # the first to be registered runs last
@@ -233,9 +278,14 @@ def main(channel: socket.socket) -> None:
     options.FIRST_S = threading.TIMEOUT_MAX
     gc.collect()
     gc.freeze()  # or each process would look for garbage in it all at its end
-    while True:
-        said, given, _, _ = socket.recv_fds(channel, 1, 4)
-        if not said:
+    parent = os.getppid()
+    channel.settimeout(_ALONE_S)
+    while os.getppid() == parent:
+        try:
+            said, given, _, _ = socket.recv_fds(channel, 1, 4)
+        except TimeoutError:
+            continue
+        if said == _END:
             break
         if os.fork() == 0:
             channel.close()
