@@ -32,6 +32,12 @@ TYPES: Mapping[Api, tuple[str, str, str]] = {
 }
 
 
+# Each SDK takes up to two CPU seconds to load.
+EVERY_API = pytest.mark.parametrize(
+    "api", [pytest.param(each, marks=[pytest.mark.slow] * (each is not Api.CHAT)) for each in Api]
+)
+
+
 @cache
 def reads(module: str, kind: str) -> TypeAdapter[Any]:
     return TypeAdapter(getattr(import_module(module), kind))
@@ -53,7 +59,7 @@ TEXTS: Mapping[Api, Callable[[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("api", Api)
+@EVERY_API
 @pytest.mark.parametrize("finish", [Finish.STOP, Finish.CALLS, Finish.LENGTH])
 def test_an_sdk_reads_a_whole_reply(api: Api, finish: Finish) -> None:
     calls = REPLY.calls if finish is Finish.CALLS else ()
@@ -63,7 +69,7 @@ def test_an_sdk_reads_a_whole_reply(api: Api, finish: Finish) -> None:
     assert TEXTS[api](said) == "I look at it."
 
 
-@pytest.mark.parametrize("api", Api)
+@EVERY_API
 def test_an_sdk_reads_each_event_of_a_streamed_reply(api: Api) -> None:
     module, _, kind = TYPES[api]
     known = reads(module, kind)

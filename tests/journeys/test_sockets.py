@@ -50,6 +50,7 @@ def calls(service: Service, rollout: str) -> list[dict[str, Any]]:
     return [one for one in service.exchanges(rollout) if one["api"] != "websocket"]
 
 
+@pytest.mark.slow
 def test_openais_own_client_speaks_realtime_through_the_proxy(
     talking: Service, talker: Talker, rollout: str
 ) -> None:
