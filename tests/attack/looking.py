@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 from tests.attack.claims import claim
 from tests.attack.stage import Rollout, Stage
@@ -71,21 +72,28 @@ def endless_conversations(stage: Stage) -> None:
     assert stage.service.http.get("/healthz").is_success
 
 
-_DEEP = b"[" * 100_000 + b"]" * 100_000
-_HOSTILE = (
-    _body([]), _body({}), _body("Go on."), _body(None), _body(7), _body([[[]]]), _body([None, 1.5]),
-    _body([_MESSAGE | {"role": ["user"], "content": {"text": {"text": []}}}]),
-    _body([_MESSAGE | {"content": [{"type": "text"}, 3, None, {"text": 4}]}]),
-    _body([_MESSAGE], max_tokens=10**400, max_completion_tokens=[4]),
-    _body([_MESSAGE], tools={"tools": 3}), _body([_MESSAGE], tools=[None, "x", {"function": 1}]),
-    _body([{str(number): "x" for number in range(100_000)}]),
-    _body([_MESSAGE]).replace(b"Go on.", b"\\ud800\\u0000"),
-    _body([_MESSAGE]).replace(b"Go on.", b"\xff\x00\xfe"),
-    _body([_MESSAGE]).replace(b'"Go on."', _DEEP),
-    _body(None).replace(b"null", _DEEP),
-    b'{"model":"gpt-5","messages":[' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"]}",
-    _body([_MESSAGE])[:-9], b"[" * 100_000, b"\x00" * 10_000, b"",
-)  # fmt: skip
+@cache
+def _hostile() -> tuple[bytes, ...]:
+    """Bodies that no reader may stumble over."""
+    deep = b"[" * 100_000 + b"]" * 100_000
+    return (
+        _body([]), _body({}), _body("Go on."), _body(None), _body(7), _body([[[]]]),
+        _body([None, 1.5]),
+        _body([_MESSAGE | {"role": ["user"], "content": {"text": {"text": []}}}]),
+        _body([_MESSAGE | {"content": [{"type": "text"}, 3, None, {"text": 4}]}]),
+        _body([_MESSAGE], max_tokens=10**400, max_completion_tokens=[4]),
+        _body([_MESSAGE], tools={"tools": 3}),
+        _body([_MESSAGE], tools=[None, "x", {"function": 1}]),
+        _body([{str(number): "x" for number in range(100_000)}]),
+        _body([_MESSAGE]).replace(b"Go on.", b"\\ud800\\u0000"),
+        _body([_MESSAGE]).replace(b"Go on.", b"\xff\x00\xfe"),
+        _body([_MESSAGE]).replace(b'"Go on."', deep),
+        _body(None).replace(b"null", deep),
+        b'{"model":"gpt-5","messages":[' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b"]}",
+        _body([_MESSAGE])[:-9], b"[" * 100_000, b"\x00" * 10_000, b"",
+    )  # fmt: skip
+
+
 _RAW = '<tool_call>{"name": "look", "arguments": {'
 _WRITTEN = (
     "<tool_call>" * 100_000, _RAW * 10_000, _RAW + '"a": [' * 50_000, "```" * 100_000 + _RAW,
@@ -98,11 +106,11 @@ _WRITTEN = (
 def bytes_first(stage: Stage) -> None:
     rollout = stage.rollout()
     answer = _answers(stage)
-    for body in _HOSTILE:
+    for body in _hostile():
         _assert_passed(stage, rollout, body, answer)
     for text in _WRITTEN:
         answer = _answers(stage, text)
         _assert_passed(stage, rollout, _body([_MESSAGE]), answer)
     verdict = stage.judged(rollout)
-    assert verdict["total_requests"] == len(_HOSTILE) + len(_WRITTEN)
+    assert verdict["total_requests"] == len(_hostile()) + len(_WRITTEN)
     assert (verdict["failed_requests"], verdict["health"]) == (0, "healthy"), verdict

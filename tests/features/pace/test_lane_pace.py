@@ -228,8 +228,11 @@ of_processes = pytest.mark.parametrize("count_", [1, 3], ids=["a process", "thre
 @of_processes
 @pytest.mark.parametrize(
     ("kind", "limit"),
-    [({}, 60), ({"burst_s": 1.0}, 300), ({"window": True}, 300)],
-    ids=["a bucket of 60", "a bucket of a second", "a window"],
+    [
+        pytest.param({}, 60, id="a bucket of 60"),
+        pytest.param({"burst_s": 1.0}, 300, id="a bucket of a second", marks=pytest.mark.slow),
+        pytest.param({"window": True}, 300, id="a window", marks=pytest.mark.slow),
+    ],
 )
 def test_an_unstated_limit_is_used_but_for_a_few_percent(
     kind: dict[str, Any], limit: float, count_: int
@@ -265,7 +268,7 @@ def check_use(provider: Provider, agents: Sequence[int], *, since: float, until:
     assert refused <= 0.08 * sent
 
 
-@pytest.mark.parametrize("factor", [0.5, 2.0])
+@pytest.mark.parametrize("factor", [0.5, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_an_unstated_limit_that_changes_is_learnt_anew(factor: float) -> None:
     clock = Clock()
     provider = Provider(clock, 240, states=False)
@@ -304,13 +307,18 @@ def processes(provider: Provider, agents: Sequence[int]) -> list[Service]:
 @pytest.mark.parametrize(
     ("provider", "least"),
     [
-        (lambda clock: Provider(clock, 300, states=False), 0.8 * 300 / 60),
-        (
+        pytest.param(
+            lambda clock: Provider(clock, 300, states=False),
+            0.8 * 300 / 60,
+            id="a rate",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
             lambda clock: Provider(clock, math.inf, states=False, concurrent=24, latency_s=4),
             0.7 * 24 / 4,
+            id="calls at once",
         ),
     ],
-    ids=["a rate", "calls at once"],
 )
 def test_what_one_process_learns_of_429s_holds_for_all_so_that_turns_are_fair(
     provider: Callable[[Clock], Provider], least: float

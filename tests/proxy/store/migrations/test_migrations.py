@@ -20,10 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.operations import Operations
 from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 
 from proxy.features.exports.rows import BEFORE_STANDS_ON, carried_evidence
@@ -222,6 +218,8 @@ def test_an_upgrade_that_fails_leaves_the_database_as_it_was(
     if schema is not None:
         made(old, schema)
     before = held(old)
+    from alembic import command
+
     place: tuple[Any, str] = (migrations, "_create") if schema is None else (command, "upgrade")
     real = getattr(*place)
 
@@ -287,6 +285,9 @@ def test_what_no_call_can_have_is_unknown_after_an_upgrade(database_url: str) ->
            "scoreable": "yes", "given_at": 1.0, "verdict": "{}", "input_tokens": CLAIMED,
            "output_tokens": 60_000, "total_tokens": 5 * CLAIMED // 6, "cost_usd": 9e9}  # fmt: skip
     database.verdicts.store(row)
+    from alembic.migration import MigrationContext  # here: 70 CPU ms for each worker to load
+    from alembic.operations import Operations
+
     engine = create_engine(database._url)  # noqa: SLF001  the same file, by an engine of its own
     with engine.begin() as connection:
         for number, change in enumerate((
@@ -338,6 +339,9 @@ def typed(file: Path) -> dict[str, list[dict[str, Any]]]:
 
 def build(engine: Engine, schema: str) -> None:
     """Create the tables as the version that had this schema did, with its integer types."""
+    from alembic import command
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(VERSIONS.parent))
     with engine.begin() as connection:
