@@ -20,6 +20,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi.routing import APIRoute
 
 from proxy.api.auth import LIFE_S, LINK_LIFE_S, ControlAuth, Sessions
 from proxy.app import Application
@@ -107,9 +108,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             if method != "HEAD"
         }
         described = {
-            (method.upper(), filled(path))
-            for path, methods in app.control_plane().app.openapi()["paths"].items()
-            for method in methods
+            (method, filled(route.path_format))
+            for route in app.control_plane().app.routes
+            if isinstance(route, APIRoute) and route.include_in_schema
+            for method in route.methods or ()
         }
         with running(app) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}") as http:
             registered = {name: register(http, name) for name in ("a", "b", "gone")}

@@ -65,7 +65,7 @@ def test_no_outage_within_patience_costs_a_measurement(agents: int, lasts_s: flo
     assert all_measured(play(Fleet(agents=agents, tasks=tasks(agents, 12), script=script)))
 
 
-@pytest.mark.parametrize("agents", [1, 2, 32, *MANY])
+@pytest.mark.parametrize("agents", [1, 2, pytest.param(32, marks=pytest.mark.slow), *MANY])
 def test_a_lane_that_comes_and_goes_costs_no_measurement(agents: int) -> None:
     flaps = outages(*((BEGIN_S + 20 * n, BEGIN_S + 20 * n + 10) for n in range(12)))
     assert all_measured(play(Fleet(agents=agents, tasks=tasks(agents, 12), script=flaps)))
