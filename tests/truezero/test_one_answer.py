@@ -61,7 +61,7 @@ def said(cause: CauseOfFailure | None) -> tuple[object, ...] | None:
     return (cause.cause, cause.transient, cause.reason, cause.rule, cause.code)
 
 
-@pytest.mark.parametrize("one_of", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("one_of", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_it_says_what_the_wire_says(one_of: int) -> None:
     calls = list(alone())[::one_of]
     wire = [told(play((call,)).exchanges[0].cause) for call in calls]

@@ -70,8 +70,8 @@ def test_a_batch_that_is_imported_has_ended(full: str, tmp_path: Path) -> None:
         assert ended == [False, True], "its run goes on elsewhere"
 
 
-def test_rollouts_come_in_the_order_of_their_code_points_each_with_its_own(full: str) -> None:
-    found = [json.loads(line) for line in exported(full).splitlines()][1:-1]
+def test_rollouts_come_in_the_order_of_their_code_points_each_with_its_own(whole: bytes) -> None:
+    found = [json.loads(line) for line in whole.splitlines()][1:-1]
     owners = [r["id"] if r["type"] == "rollout" else r.get("rollout_id") for r in found]
     assert [owner for owner, _ in itertools.groupby(owners)] == [*NAMES, None]
     assert [r["type"] for r in found if "😀" in (r.get("id"), r.get("rollout_id"))] == [
@@ -444,10 +444,9 @@ def test_an_import_that_was_cut_short_goes_on_where_it_was(
     ],
 )
 def test_a_rollout_that_is_there_with_other_facts_is_refused_and_stays(
-    full: str, tmp_path: Path, statement: str, said: str
+    whole: bytes, tmp_path: Path, statement: str, said: str
 ) -> None:
     other = tmp_path / "other.db"
-    whole = exported(full)
     imported(str(other), whole)
     run(other, statement)
     run(other, "DELETE FROM rollouts WHERE id = 'A/b'")
@@ -464,22 +463,22 @@ def test_a_rollout_that_is_there_with_other_facts_is_refused_and_stays(
         assert kept == before[table]
 
 
-def test_a_breaker_in_another_state_is_refused_and_stays(full: str, tmp_path: Path) -> None:
+def test_a_breaker_in_another_state_is_refused_and_stays(whole: bytes, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
-    imported(str(other), exported(full))
+    imported(str(other), whole)
     run(other, "UPDATE breakers SET state = '{}'")
-    taken = imported(str(other), exported(full))
+    taken = imported(str(other), whole)
     assert taken.conflicts == [
         "the breaker of 'b1' on 'openai/gpt-5/key-0' already exists in a different state"
     ]
     assert contents(str(other))["breakers"] == [("b1", "openai/gpt-5/key-0", "{}")]
 
 
-def test_a_verdict_that_was_given_since_stays(full: str, tmp_path: Path) -> None:
+def test_a_verdict_that_was_given_since_stays(whole: bytes, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
-    imported(str(other), exported(full))
+    imported(str(other), whole)
     run(other, "UPDATE verdicts SET given_at = 9.0")
-    taken = imported(str(other), exported(full))
+    taken = imported(str(other), whole)
     assert not taken.refused
     assert {row[15] for row in contents(str(other))["verdicts"]} == {9.0}
 
@@ -494,9 +493,8 @@ def test_a_verdict_of_an_earlier_archive_learns_when_its_rollout_began(
     assert contents(str(other))["verdicts"] == kept
 
 
-def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path) -> None:
+def test_many_refusals_are_counted_and_the_first_told(whole: bytes, tmp_path: Path) -> None:
     other = tmp_path / "many.db"
-    whole = exported(full)
     imported(str(other), whole)
     run(other, "UPDATE rollouts SET created_at = created_at + 1")
     taken = ImportResult()
@@ -510,11 +508,11 @@ def test_many_refusals_are_counted_and_the_first_told(full: str, tmp_path: Path)
 
 
 def test_records_out_of_order_twice_or_without_their_rollout_are_refused(
-    full: str, tmp_path: Path
+    whole: bytes, tmp_path: Path
 ) -> None:
-    records = [*archive.read(exported(full).splitlines())]
+    records = [*archive.read(whole.splitlines())]
     first, second = [record for record in records if record[0] == "rollout"][:2]
-    verdict = records_of(exported(full), "verdict")[0] | {"rollout_id": "!"}
+    verdict = records_of(whole, "verdict")[0] | {"rollout_id": "!"}
     del verdict["type"]
     for part, said in (
         ([second, first], "'!' comes after 'A/b'"),
@@ -542,14 +540,13 @@ def test_a_database_that_cannot_be_read_is_refused_in_a_sentence(full: str, tmp_
 
 
 def test_no_more_than_a_few_rollouts_are_held_at_once(
-    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A source that counts what was asked of it, and what the database has by then."""
     chunk = 100
     monkeypatch.setattr(archive, "CHUNK", chunk)
     other = str(tmp_path / "other.db")
     row = archive.row_of
-    whole = exported(full)
     like = next(r for r in archive.read(whole.splitlines()) if r[0] == "rollout")
     assert row is not None
     behind = 0
@@ -608,14 +605,14 @@ def test_a_file_gets_its_name_once_it_is_complete(full: str, tmp_path: Path) -> 
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_an_archive_may_count_no_record_of_a_type_that_its_service_lacks(full: str) -> None:
-    *lines, last = exported(full).splitlines()
+def test_an_archive_may_count_no_record_of_a_type_that_its_service_lacks(whole: bytes) -> None:
+    *lines, last = whole.splitlines()
     lines = [line for line in lines if b'"type":"breaker"' not in line]
-    whole = json.loads(last) | {"other": 0}
-    for counted in ({**whole, "breaker": 0}, {k: v for k, v in whole.items() if k != "breaker"}):
+    counts = json.loads(last) | {"other": 0}
+    for counted in ({**counts, "breaker": 0}, {k: v for k, v in counts.items() if k != "breaker"}):
         assert len(list(archive.read([*lines, json.dumps(counted).encode()]))) == len(lines) - 1
     with pytest.raises(ArchiveError, match="number of records differs"):
-        list(archive.read([*lines, json.dumps({**whole, "breaker": 0, "other": 1}).encode()]))
+        list(archive.read([*lines, json.dumps({**counts, "breaker": 0, "other": 1}).encode()]))
 
 
 # --- Records are checked field by field before they become rows -----------------------------------
@@ -640,10 +637,10 @@ def test_an_archive_may_count_no_record_of_a_type_that_its_service_lacks(full: s
     ],
 )  # fmt: skip
 def test_a_record_that_is_none_of_ours_is_named(
-    full: str, tmp_path: Path, spoil: Callable[[dict[str, Any]], object], said: str
+    whole: bytes, tmp_path: Path, spoil: Callable[[dict[str, Any]], object], said: str
 ) -> None:
     with pytest.raises((ArchiveError, rows.RecordError)) as refusal:
-        imported(str(tmp_path / "other.db"), changed(exported(full), spoil))
+        imported(str(tmp_path / "other.db"), changed(whole, spoil))
     assert said in str(refusal.value)
 
 
@@ -666,18 +663,18 @@ def test_a_record_that_is_none_of_ours_is_named(
     ],
 )  # fmt: skip
 def test_a_value_that_nobody_could_use_is_refused(
-    full: str, kind: str, field: str, value: object, said: str
+    whole: bytes, kind: str, field: str, value: object, said: str
 ) -> None:
-    record = records_of(exported(full), kind)[0]
+    record = records_of(whole, kind)[0]
     del record["type"]
     with pytest.raises(rows.RecordError, match=f"{field}.*{said}"):
         archive.row_of(kind, {**record, field: value})
 
 
-def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
-    record = records_of(exported(full), "rollout")[1]
+def test_a_field_that_a_later_schema_adds_may_be_missing(whole: bytes) -> None:
+    record = records_of(whole, "rollout")[1]
     del record["type"]
-    whole = archive.row_of("rollout", record)
+    row = archive.row_of("rollout", record)
     for name in ("gaps", "registered", "usage_channel", "outcome"):
         at = RECORD_TYPES["rollout"].columns.index(name)
         less = {key: value for key, value in record.items() if key != name}
@@ -688,15 +685,15 @@ def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
             ("proxy", str),
             (None, type(None)),
         ]
-        assert archive.row_of("rollout", less)[:at] == whole[:at]
+        assert archive.row_of("rollout", less)[:at] == row[:at]
 
 
 @pytest.mark.parametrize("name", ["", "a\0", "a\u2028", "a" * 201, "unattributed", "_reference"])
-def test_an_id_that_registration_refuses_is_refused(full: str, name: str) -> None:
+def test_an_id_that_registration_refuses_is_refused(whole: bytes, name: str) -> None:
     with pytest.raises(Refusal):
         nameable(name)
     for kind, field in (("rollout", "id"), ("verdict", "rollout_id")):
-        record = records_of(exported(full), kind)[0]
+        record = records_of(whole, kind)[0]
         del record["type"]
         with pytest.raises(rows.RecordError, match=f"^{field}: "):
             archive.row_of(kind, {**record, field: name})

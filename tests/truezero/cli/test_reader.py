@@ -49,7 +49,13 @@ def test_json_is_what_the_sdk_reads(words: tuple[str, ...], url: str) -> None:
     assert json.loads(printed) == expected
 
 
-@pytest.mark.parametrize("words", PRINTING, ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(words, id=words[0], marks=[pytest.mark.slow] * (words is not PRINTING[0]))
+        for words in PRINTING
+    ],
+)
 def test_a_command_that_prints_loads_no_sdk(
     words: tuple[str, ...], url: str, tmp_path: Path
 ) -> None:
