@@ -131,7 +131,7 @@ def history(database: Database, tmp_path: Path) -> History:
     return History(database, tmp_path)
 
 
-@settings(max_examples=2, suppress_health_check=_ON_ONE)
+@settings(max_examples=3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_a_card_shows_the_summary_and_its_export_makes_it_again(
     history: History, data: Any
@@ -146,7 +146,7 @@ def test_a_card_shows_the_summary_after_long_histories(history: History, data: A
     _after_any_history(history, data.draw, 20)
 
 
-@settings(max_examples=2, suppress_health_check=_ON_ONE)
+@settings(max_examples=3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_the_calls_of_an_export_give_the_verdicts_that_stand(history: History, data: Any) -> None:
     """Late calls are not among them, whatever the time between an outcome and them."""

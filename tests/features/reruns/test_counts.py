@@ -37,7 +37,7 @@ def check(database: Database, after: str) -> None:
             assert counted == RerunCounts(running=listed["running"], kinds=kinds), (after, batch)
 
 
-@settings(max_examples=2, suppress_health_check=_ON_ONE)
+@settings(max_examples=3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_lists_have_as_many_as_are_counted_after_many_steps(history: History, data: Any) -> None:
     populate(history, data.draw)

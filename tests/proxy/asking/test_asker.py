@@ -100,6 +100,21 @@ def test_a_failure_is_asked_about_once_however_often_it_is_told(database: Databa
         assert len(provider.requests) == 1
 
 
+def test_a_failure_shares_the_series_that_another_process_asked_since(database: Database) -> None:
+    failures = calls("503*2")
+
+    async def ask(provider: str) -> None:
+        for failure in failures:
+            async with asking(provider, database) as asker:
+                await asker.ask([failure], 60)
+
+    with Provider(DOWN) as provider:
+        asyncio.run(ask(provider.url))
+        assert len(provider.requests) == 1
+    first, second = (database.references.of_rollout(x.rollout_id)[x.id] for x in failures)
+    assert first["id"] == second["id"]
+
+
 def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_again(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from classifier import judge
 from classifier.records import AnswerState, Ending, RolloutRecord
 from classifier.verdicts import Health, Subcategory
 from proxy.outbound import dial
+from proxy.relay.context import CallLimits
 from proxy.routing.headers import key_digest
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Pause, Provider, closed_port
@@ -78,6 +79,13 @@ def test_conversations_are_followed_by_where_their_connections_come_from(relay: 
     assert (first.begun_elsewhere, first.continues) == (False, None)
     assert (second.begun_elsewhere, second.continues) == (None, first.id)
     assert (third.begun_elsewhere, third.continues) == (True, None)
+
+
+def test_under_a_time_limit_the_later_calls_of_a_connection_pass_too(provider: Provider) -> None:
+    with relaying(provider.url, limits=CallLimits(read_s=60)) as relay, caller.Client() as agent:
+        said = [agent.post(relay.base() + CHAT, json=ASK).status_code for _ in range(3)]
+    assert said == [200] * 3
+    assert len(provider.requests) == 3
 
 
 @each("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])

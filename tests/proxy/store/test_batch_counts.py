@@ -276,7 +276,7 @@ def populate(of: History, draw: Any) -> None:
         step(of, draw)
 
 
-@settings(max_examples=2, suppress_health_check=_ON_ONE)
+@settings(max_examples=3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_it_is_what_all_rows_give_after_many_steps(history: History, data: Any) -> None:
     """Every kind of step, in an order that hypothesis chooses; counted when all are over."""

@@ -81,6 +81,20 @@ def test_what_a_rollout_was_registered_with_is_reported_with_its_outcome() -> No
 
 
 @respx.mock
+def test_a_task_that_is_measured_as_often_as_asked_is_not_entered() -> None:
+    told = {"title": "measured", "status": 409, "code": "measured", "detail": "t has its 1 repeat"}
+    registering = respx.post(f"{URL}/rollouts").respond(409, json=told)
+    with truezero.Client(URL) as client:
+        batch = client.batch("b")
+        with pytest.raises(truezero.AlreadyMeasured, match="t has its 1 repeat"):
+            batch.rollout("t", repeats=1).__enter__()
+        registering.respond(409, json={**told, "code": "batch_policy"})
+        with pytest.raises(truezero.ServiceError) as caught:
+            batch.rollout("t").__enter__()
+    assert caught.value.code == "batch_policy"
+
+
+@respx.mock
 def test_a_block_makes_its_rollout_the_current_one_and_gives_the_outer_back() -> None:
     respx.post(f"{URL}/rollouts").respond(json=REGISTERED)
     respx.post(f"{URL}/rollouts/r/outcome").respond(json=RESULT)

@@ -100,3 +100,15 @@ def test_files_are_read_in_every_field_as_their_row_says(tmp_path: Path, eighth:
         )
 
     as_written()
+
+
+def test_a_session_of_which_the_middle_is_left_out_says_nothing_of_its_agent(
+    tmp_path: Path,
+) -> None:
+    began = "terminal_bench: the session of an installed agent shows if it began (1)"
+    files = dict(next(row["files"] for row in ROWS if row["fact"] == began))
+    (log,) = (name for name in files if name.endswith("agent.log"))
+    files[log] = files[log].replace("INSTALL_SUCCESS\r\n", "x" * 5_000_000 + "\r\n")
+    put(tmp_path, files)
+    [run] = audit(tmp_path).runs
+    assert (run.verdict.health.value, run.verdict.rule) == ("undecided", "not_recorded")
