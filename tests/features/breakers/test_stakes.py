@@ -12,6 +12,7 @@ import pytest
 from classifier.breakers import Phase
 from classifier.verdicts import Policy
 from proxy.control import judge, rollouts
+from proxy.control.queries import Service
 from proxy.features.breakers.store import Breakers
 from proxy.store.database import Database
 from proxy.store.references import ReferenceLane
@@ -23,6 +24,40 @@ from truezero.models.rollouts import OutcomeRequest
 
 async def _asked_already(_failures: object, _within_s: float) -> None:
     """The series is in the database."""
+
+
+def reported(service: Service, name: str) -> None:
+    """An agent whose key was refused, and that ended politely."""
+    database = service.database
+    database.rollouts.register(Registration(id=name, batch="b", model="m"), now=STARTED)
+    failed = replace(calls("401[1-2]")[0], id=f"x-{name}", rollout_id=name)
+    database.calls.write(CommitBatch(recorded=[failed]), worker="w")
+    asyncio.run(
+        rollouts.report(service, name, OutcomeRequest(status="success", prompts_executed=1))
+    )
+
+
+@pytest.mark.parametrize(("threshold", "waits"), [(2, True), (3, False)])
+def test_who_looks_before_the_question_began_makes_no_verdict_final_that_opens_a_breaker(
+    tmp_path: Path, threshold: int, waits: bool
+) -> None:
+    at = STARTED + 10.0
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    service = control_over(
+        database,
+        policy=Policy(breaker_threshold=threshold),
+        now=lambda: at,
+        ask_references=_asked_already,
+    )
+    reported(service, "r0")
+    reported(service, "r1")
+    assert asyncio.run(judge.verdict(service, "r1"))["provisional"] is waits
+    assert [each.streak for each in Breakers(database.connections).of_batch("b")] == [2 - waits]
+    at += 6.0  # nobody asked
+    assert asyncio.run(judge.verdict(service, "r1"))["provisional"] is False
+    assert [each.streak for each in Breakers(database.connections).of_batch("b")] == [2]
+    database.close()
 
 
 @pytest.mark.parametrize(
@@ -40,19 +75,11 @@ def test_a_series_that_runs_on_after_the_outcome_is_no_answer_until_it_ends(
         now=lambda: at,
         ask_references=_asked_already,
     )
-    for name in ("r0", "r1"):
-        database.rollouts.register(Registration(id=name, batch="b", model="m"), now=STARTED)
-        failed = replace(calls("401[1-2]")[0], id=f"x-{name}", rollout_id=name)
-        database.calls.write(CommitBatch(recorded=[failed]), worker="w")
-    asyncio.run(
-        rollouts.report(service, "r0", OutcomeRequest(status="success", prompts_executed=1))
-    )
+    reported(service, "r0")
     lane = ReferenceLane("openai", "m")
     database.references.begin("s1", lane, api="openai.chat", worker="w", at=at)
     database.references.share("s1", [("r1", "x-r1")])
-    asyncio.run(
-        rollouts.report(service, "r1", OutcomeRequest(status="success", prompts_executed=1))
-    )
+    reported(service, "r1")
     at += 20.0
     waiting = asyncio.run(judge.verdict(service, "r1"))
     assert waiting["provisional"] is True
