@@ -28,14 +28,18 @@ CASES = {
     "in200": "25 % errors in a 200",
     "empty": "25 % empty answers",
 }
-STOPPED = ("auth", "quota")  # no waiting mends them
+# No waiting mends them.
+STOPPED = {"auth": "the key was refused", "quota": "the account's quota was spent"}
 
 
 def cell(said: float | str) -> str:
     """What a harness made of a case, for the page: its score, or why it ended."""
     if not isinstance(said, str):
         return f"{said:g}"
-    why = re.search(r"does not count: ([^(;]*)", " ".join(said.split()))
+    told = " ".join(said.split())  # a task that is skipped may be the first to say so
+    if skipped := re.search(r"skipped: breaker [\w-]+ on (\w+):", told):
+        return f"ends: {STOPPED[skipped[1]]}"
+    why = re.search(r"does not count: ([^(;]*)", told)
     return f"ends: {why[1].strip(' ,')}" if why else f"ends: {said[:80].split(' for url')[0]}"
 
 
