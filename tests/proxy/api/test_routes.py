@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -20,7 +19,6 @@ import psycopg
 import pytest
 from fastapi.routing import APIRoute
 
-from proxy import app as application
 from proxy.app import Application
 from proxy.control_plane import _ROUTES
 from proxy.plane import planes
@@ -50,11 +48,6 @@ PATIENCE_S = 300.0
 # After two seconds an agent is served all the same, as if it were drilled, limited or revoked by
 # nobody: no machine is to be so busy that a test sees it.
 admission._LOOKUP_TIMEOUT_S = PATIENCE_S  # noqa: SLF001  no machine is to be so busy that a test sees a look-up time out
-
-# A service keeps what it has loaded out of searches for garbage, and its end lets all of it back
-# in: in this process the imports of all tests, which the last search would go through.
-application.garbage_collection = contextlib.nullcontext  # type: ignore[attr-defined, assignment]
-application.gc = SimpleNamespace(freeze=lambda: None)  # type: ignore[attr-defined, assignment]
 
 # What a service needs to know itself by stays; all else is what tests left behind.
 _NEEDED = ("server", "workers")

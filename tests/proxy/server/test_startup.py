@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from proxy import app as application
-from proxy.server.background import garbage_collection
 from tests.proxy.api.test_routes import serving
 
 # What the first calls of agents need none of; each was a part of what a start took.
@@ -45,11 +43,7 @@ def test_a_start_loads_nothing_that_agents_do_without(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_garbage_is_looked_for_once_the_service_has_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(application, "garbage_collection", garbage_collection)  # tests go without
-    gc.unfreeze()
+def test_garbage_is_looked_for_once_the_service_has_started(tmp_path: Path) -> None:
     gc.disable()
     try:
         with serving(tmp_path) as service:
