@@ -25,6 +25,7 @@ from proxy.routing import errors
 from proxy.routing.upstreams import BUILT_IN, LOCAL
 from proxy.settings import PREFIX, Settings, load
 from proxy.store.database import Database
+from proxy.web.format import anchor_of
 from truezero.audit.audit_format import AuditFormat
 from truezero.audit.formats import FORMATS
 from truezero.cli import app as command_line
@@ -211,7 +212,7 @@ def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[
 
 def rest_overview(document: Mapping[str, Any]) -> str:
     rows = [
-        (f"[`{call}`](#{anchor(call)})", operation["summary"])
+        (f"[`{call}`](#{anchor_of(call)})", operation["summary"])
         for _, call, operation in operations(document)
     ]
     return table(("call", "description"), rows)
@@ -303,11 +304,6 @@ def _plain_type(schema: Mapping[str, Any]) -> str:
     if kind == "object" and isinstance(values, Mapping):
         return f"object of {_type(values)}"
     return str(kind)
-
-
-def anchor(heading: str) -> str:
-    """The heading's id, as Python-Markdown's `toc` makes it."""
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading.lower())).strip("-")
 
 
 def _example(value: Any) -> str:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from proxy.web.format import anchor_of
 from tests import api_examples, judging_pages, reference_pages
 from tests.attack.all import CLAIMS
 from tests.judging_pages import verdict_on
-from tests.reference_pages import anchor, part, table
+from tests.reference_pages import part, table
 from tests.tables import sources
 from tests.wires import page as wires
 from truezero.cli import COMMANDS
@@ -204,7 +205,7 @@ def sections(page: Path) -> dict[str, str]:
     around: list[tuple[int, str]] = []
     for marks, heading, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         around = [each for each in around if each[0] < len(marks)]
-        around.append((len(marks), anchor(heading)))
+        around.append((len(marks), anchor_of(heading)))
         for _, name in around:
             found.setdefault(name, []).append(text)
     return {name: "".join(texts) for name, texts in found.items()}
