@@ -24,7 +24,7 @@ from proxy.store.errors import StoreError
 from proxy.store.references import AskedWay, References
 from proxy.wire.dialect import are_words
 from proxy.wire.request import ANTHROPIC_VERSIONS, Selected
-from proxy.wire.routes import storable
+from proxy.wire.routes import may_be_stored
 
 log = logging.getLogger("truezero")
 
@@ -132,7 +132,7 @@ def _way(
     asked_at = path.decode("latin-1")
     return Way(
         api=plain_api(api),
-        path=plain_path(asked_at) if are_words(asked_at) and storable(path) else None,
+        path=plain_path(asked_at) if are_words(asked_at) and may_be_stored(path) else None,
         query=asked_for[1] if asked_for else b"",
         version=version if version in ANTHROPIC_VERSIONS else None,
         headers=_storable(head),

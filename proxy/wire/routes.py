@@ -298,7 +298,7 @@ def unread(path: bytes) -> str:
     return f"{UNREAD_API}/{plain}"[:_API_LENGTH]
 
 
-def storable(path: bytes) -> bool:
+def may_be_stored(path: bytes) -> bool:
     """Return True if a path to which a question was posted says nothing but where.
 
     At a path of no dialect a part may be anything that the agent wrote.
