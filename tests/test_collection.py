@@ -69,7 +69,7 @@ def test_a_file_whose_every_test_is_slow_is_not_loaded_for_make_test(folder: Pat
     assert heard.loaded == heard.kept == set(NOT_ALL)
 
 
-@pytest.mark.parametrize("args", [(), ("-m", "not slow or x")])
+@pytest.mark.parametrize("args", [(), ("-m", "slow"), ("-m", "not slow or x"), ("-m", "not x")])
 def test_all_are_loaded_for_another_choice(folder: Path, args: tuple[str, ...]) -> None:
     assert collected(folder, *args).loaded == {*ALL, *NOT_ALL}
 
