@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import functools
 import hashlib
 import json
 import os
@@ -205,7 +206,7 @@ def executed(root: Path, arguments: Sequence[str], packages: Sequence[str] = PAC
         # A file at a time: the tests of every line at once are 20 GB.
         return by_function(
             json.loads(report.read_text("utf-8")), functions(root, packages),
-            data.contexts_by_lineno,
+            functools.lru_cache(maxsize=1)(data.contexts_by_lineno),
         )  # fmt: skip
 
 
@@ -221,13 +222,10 @@ def by_function(
     """
     lines: dict[str, Lines] = {}
     tests: dict[str, frozenset[str]] = {}
-    last, contexts = "", dict[int, Iterable[str]]()
     for function in known:
         file = report["files"].get(function.path)
         if file is None:
             continue
-        if function.path != last:
-            last, contexts = function.path, dict(contexts_of(function.path))
         start, body = function.first, range(function.first + 1, function.last + 1)
         seen = {str(line - start) for line in file["executed_lines"] if line in body}
         seen |= {
@@ -235,6 +233,7 @@ def by_function(
             for a, b in file["executed_branches"]
             if a in body
         }
+        contexts = contexts_of(function.path)
         callers = {name for line in body for name in contexts.get(line, ()) if name}
         lines[function.key] = lines.get(function.key, frozenset()) | seen
         tests[function.key] = tests.get(function.key, frozenset()) | callers
