@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,18 @@ async def _asked_already(_failures: object, _within_s: float) -> None:
     """The series is in the database."""
 
 
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    with closing(Database(str(tmp_path / "t.db"))) as database:
+        database.prepare()
+        yield database
+
+
+def asking(database: Database, threshold: int, now: Callable[[], float]) -> Service:
+    policy = Policy(breaker_threshold=threshold)
+    return control_over(database, policy=policy, now=now, ask_references=_asked_already)
+
+
 def reported(service: Service, name: str) -> None:
     """An agent whose key was refused, and that ended politely."""
     database = service.database
@@ -39,17 +53,10 @@ def reported(service: Service, name: str) -> None:
 
 @pytest.mark.parametrize(("threshold", "waits"), [(2, True), (3, False)])
 def test_who_looks_before_the_question_began_makes_no_verdict_final_that_opens_a_breaker(
-    tmp_path: Path, threshold: int, waits: bool
+    database: Database, threshold: int, waits: bool
 ) -> None:
     at = STARTED + 10.0
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
-    service = control_over(
-        database,
-        policy=Policy(breaker_threshold=threshold),
-        now=lambda: at,
-        ask_references=_asked_already,
-    )
+    service = asking(database, threshold, lambda: at)
     reported(service, "r0")
     reported(service, "r1")
     assert asyncio.run(judge.verdict(service, "r1"))["provisional"] is waits
@@ -57,24 +64,16 @@ def test_who_looks_before_the_question_began_makes_no_verdict_final_that_opens_a
     at += 6.0  # nobody asked
     assert asyncio.run(judge.verdict(service, "r1"))["provisional"] is False
     assert [each.streak for each in Breakers(database.connections).of_batch("b")] == [2]
-    database.close()
 
 
 @pytest.mark.parametrize(
     ("answered", "phase"), [(False, "open"), (True, "closed")], ids=["fails alike", "is answered"]
 )
 def test_a_series_that_runs_on_after_the_outcome_is_no_answer_until_it_ends(
-    tmp_path: Path, answered: bool, phase: str
+    database: Database, answered: bool, phase: str
 ) -> None:
     at = STARTED + 10.0
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
-    service = control_over(
-        database,
-        policy=Policy(breaker_threshold=2),
-        now=lambda: at,
-        ask_references=_asked_already,
-    )
+    service = asking(database, 2, lambda: at)
     reported(service, "r0")
     lane = ReferenceLane("openai", "m")
     database.references.begin("s1", lane, api="openai.chat", worker="w", at=at)
@@ -91,4 +90,3 @@ def test_a_series_that_runs_on_after_the_outcome_is_no_answer_until_it_ends(
     assert asyncio.run(judge.verdict(service, "r1"))["provisional"] is False
     (state,) = Breakers(database.connections).of_batch("b")
     assert (state.phase, state.streak) == (Phase(phase), 2)
-    database.close()
