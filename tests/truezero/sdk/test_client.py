@@ -100,22 +100,6 @@ def test_a_service_that_is_not_there_is_an_error_never_a_healthy_verdict() -> No
     assert caught.value.status is None
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
-@respx.mock
-def test_only_what_changes_nothing_is_asked_again_on_a_connection_that_was_closed(
-    kind: str,
-) -> None:
-    cut = httpx.RemoteProtocolError("cut")
-    asked = respx.get(f"{URL}/rollouts/r/verdict").mock(
-        side_effect=[cut, httpx.Response(200, json=VERDICT)]
-    )
-    assert ask(kind, "verdict", "r").rule == "healthy"
-    reset = respx.post(f"{URL}/batches/b/breaker/reset").mock(side_effect=cut)
-    with pytest.raises(ServiceError) as caught:
-        ask(kind, "reset_breaker", "b")
-    assert (caught.value.code, asked.call_count, reset.call_count) == ("no_answer", 2, 1)
-
-
 def alive(version: str) -> dict[str, str]:
     return {"status": "ok", "version": version}
 
@@ -250,6 +234,22 @@ def test_a_service_of_another_release_is_named(kind: str) -> None:
     with pytest.raises(ServiceError, match=r"truezero 99\.1\.0.*same release") as caught:
         ask(kind, "greet")
     assert caught.value.code == "other_version"
+
+
+@both
+@respx.mock
+def test_only_what_changes_nothing_is_asked_again_on_a_connection_that_was_closed(
+    kind: str,
+) -> None:
+    cut = httpx.RemoteProtocolError("cut")
+    asked = respx.get(f"{URL}/rollouts/r/verdict").mock(
+        side_effect=[cut, httpx.Response(200, json=VERDICT)]
+    )
+    assert ask(kind, "verdict", "r").rule == "healthy"
+    reset = respx.post(f"{URL}/batches/b/breaker/reset").mock(side_effect=cut)
+    with pytest.raises(ServiceError) as caught:
+        ask(kind, "reset_breaker", "b")
+    assert (caught.value.code, asked.call_count, reset.call_count) == ("no_answer", 2, 1)
 
 
 def sse(*events: tuple[int, str]) -> bytes:

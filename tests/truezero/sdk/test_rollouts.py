@@ -86,11 +86,12 @@ def test_a_task_that_is_measured_as_often_as_asked_is_not_entered() -> None:
     registering = respx.post(f"{URL}/rollouts").respond(409, json=told)
     with truezero.Client(URL) as client:
         batch = client.batch("b")
-        with pytest.raises(truezero.AlreadyMeasured, match="t has its 1 repeat"):
-            batch.rollout("t", repeats=1).__enter__()
+        measured = pytest.raises(truezero.AlreadyMeasured, match="t has its 1 repeat")
+        with measured, batch.rollout("t", repeats=1):
+            pass
         registering.respond(409, json={**told, "code": "batch_policy"})
-        with pytest.raises(truezero.ServiceError) as caught:
-            batch.rollout("t").__enter__()
+        with pytest.raises(truezero.ServiceError) as caught, batch.rollout("t"):
+            pass
     assert caught.value.code == "batch_policy"
 
 
